@@ -1,0 +1,87 @@
+package call
+
+import "slices"
+
+// Caps are capabilities: what one call may do. The zero value is nothing at
+// all. An absent list grants nothing; nothing inside an entry has a hidden
+// default, so an entry without ports reaches no port.
+type Caps struct {
+	FS        []FS     `json:"fs,omitzero"`
+	HTTP      []HTTP   `json:"http,omitzero"`
+	Exec      []Exec   `json:"exec,omitzero"`
+	Secrets   []string `json:"secrets,omitzero"` // names
+	Workspace bool     `json:"workspace,omitzero"`
+	Plan      bool     `json:"plan,omitzero"`
+	Log       bool     `json:"log,omitzero"`
+	Bounds    Bounds   `json:"bounds,omitzero"`
+}
+
+// FS gives access to the directory Path below a root that the operator named.
+type FS struct {
+	Root  string   `json:"root"`
+	Path  string   `json:"path"`  // slash-separated, "." for the root itself
+	Modes []string `json:"modes"` // read, append, write, list, remove
+}
+
+// HTTP gives requests to any of Hosts on any of Ports with any of Methods
+// below any of Paths, to addresses in any of Networks. The scheme is https.
+type HTTP struct {
+	Hosts    []string `json:"hosts"` // exact, or "*.x.y" for exactly one label
+	Ports    []int    `json:"ports"`
+	Methods  []string `json:"methods"`
+	Paths    []string `json:"paths"`    // prefixes by decoded segments, "/" for all
+	Networks []string `json:"networks"` // "public" or ranges the operator named
+	Plain    bool     `json:"plain,omitzero"`
+	Secret   *Secret  `json:"secret,omitzero"`
+}
+
+// Secret names the credential that a request under this entry carries.
+type Secret struct {
+	Name string `json:"name"`
+	As   string `json:"as"` // bearer, basic or header
+}
+
+// Exec gives runs of one command with arguments that match Args, one pattern an
+// argument.
+type Exec struct {
+	Command string   `json:"command"`
+	Args    []string `json:"args"`
+}
+
+// Bounds are the most that one call may use. Zero means no opinion; a bound
+// that is stated is at least 1.
+type Bounds struct {
+	MemoryBytes int64 `json:"memory_bytes,omitzero"`
+	Fuel        int64 `json:"fuel,omitzero"`
+	TimeoutMS   int64 `json:"timeout_ms,omitzero"`
+	OutputBytes int64 `json:"output_bytes,omitzero"`
+	OpenFiles   int64 `json:"open_files,omitzero"`
+	WriteBytes  int64 `json:"write_bytes,omitzero"`
+	LogBytes    int64 `json:"log_bytes,omitzero"`
+	HTTPBytes   int64 `json:"http_bytes,omitzero"`
+	Calls       int64 `json:"calls,omitzero"`
+}
+
+// Clone returns a copy that shares nothing with c.
+func (c Caps) Clone() Caps {
+	c.FS = slices.Clone(c.FS)
+	for i := range c.FS {
+		c.FS[i].Modes = slices.Clone(c.FS[i].Modes)
+	}
+	c.HTTP = slices.Clone(c.HTTP)
+	for i := range c.HTTP {
+		h := &c.HTTP[i]
+		h.Hosts, h.Ports, h.Methods = slices.Clone(h.Hosts), slices.Clone(h.Ports), slices.Clone(h.Methods)
+		h.Paths, h.Networks = slices.Clone(h.Paths), slices.Clone(h.Networks)
+		if h.Secret != nil {
+			s := *h.Secret
+			h.Secret = &s
+		}
+	}
+	c.Exec = slices.Clone(c.Exec)
+	for i := range c.Exec {
+		c.Exec[i].Args = slices.Clone(c.Exec[i].Args)
+	}
+	c.Secrets = slices.Clone(c.Secrets)
+	return c
+}

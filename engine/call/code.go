@@ -1,0 +1,167 @@
+package call
+
+import "errors"
+
+// Code is the engine's word for why a call was refused or how a run ended. The
+// table below is closed: a code keeps its meaning for ever. Policies have codes
+// of their own, in [Reason], and cannot shadow these.
+type Code string
+
+// The codes, by station of the road.
+const (
+	// At the door: before any policy is asked.
+	CodeEngineClosed     Code = "engine_closed"
+	CodeOverloaded       Code = "overloaded"
+	CodePrincipalInvalid Code = "principal_invalid"
+	CodeArgsTooLarge     Code = "args_too_large"
+	CodeArgsInvalid      Code = "args_invalid"
+	CodeArgsInexact      Code = "args_inexact"
+	CodeAssertedInvalid  Code = "asserted_invalid"
+	CodeToolUnknown      Code = "tool_unknown"
+	CodeArgsSchema       Code = "args_schema"
+
+	// The decision.
+	CodePolicyDenied          Code = "policy_denied"
+	CodePolicyUndefined       Code = "policy_undefined"
+	CodePolicyError           Code = "policy_error"
+	CodePolicyShape           Code = "policy_shape"
+	CodePolicyTimeout         Code = "policy_timeout"
+	CodeObligationUnsupported Code = "obligation_unsupported"
+	CodeCapsTooMany           Code = "caps_too_many"
+	CodeCapsInvalid           Code = "caps_invalid"
+
+	// Admission.
+	CodeRequiresApproval Code = "requires_approval"
+	CodeRateLimited      Code = "rate_limited"
+	CodeSessionChanged   Code = "session_changed"
+	CodeStateUnavailable Code = "state_unavailable"
+
+	// The record.
+	CodeLogUnavailable Code = "log_unavailable"
+
+	// The run: it could not start.
+	CodeGuestUnavailable Code = "guest_unavailable"
+	CodeRootUnavailable  Code = "root_unavailable"
+	CodePathIsLink       Code = "path_is_link"
+	CodeGrantMismatch    Code = "grant_mismatch"
+	CodeMemoryMinimum    Code = "memory_minimum"
+
+	// The run: how it ended.
+	CodeOK             Code = "ok"
+	CodeToolError      Code = "tool_error"
+	CodeGuestTrap      Code = "guest_trap"
+	CodeTimeExceeded   Code = "time_exceeded"
+	CodeFuelExhausted  Code = "fuel_exhausted"
+	CodeStackExhausted Code = "stack_exhausted"
+	CodeOutputExceeded Code = "output_exceeded"
+	CodeCancelled      Code = "cancelled"
+	CodeUnfinished     Code = "unfinished"
+	CodeInternal       Code = "internal_error"
+)
+
+// Class groups codes by what they mean for a caller.
+type Class string
+
+// The classes. A caller that knows only these can still act rightly.
+const (
+	ClassDenied      Class = "denied"      // no; asking again gives the same answer
+	ClassPending     Class = "pending"     // not yet; a person must approve
+	ClassLimited     Class = "limited"     // not yet; wait
+	ClassUnavailable Class = "unavailable" // could not tell, so no
+	ClassRan         Class = "ran"
+	ClassFailed      Class = "failed" // ran, and failed or hit a bound
+)
+
+// CodeInfo describes one code.
+type CodeInfo struct {
+	Code    Code
+	Class   Class
+	Meaning string
+}
+
+var codes = []CodeInfo{
+	{CodeEngineClosed, ClassUnavailable, "the engine is closing and takes no more calls"},
+	{CodeOverloaded, ClassUnavailable, "too many calls are under way"},
+	{CodePrincipalInvalid, ClassDenied, "the caller has no identity, or one that is malformed"},
+	{CodeArgsTooLarge, ClassDenied, "the arguments are larger than 1 MiB"},
+	{CodeArgsInvalid, ClassDenied, "the arguments are not one JSON object: bad syntax, duplicate keys, invalid UTF-8, or nested too deep"},
+	{CodeArgsInexact, ClassDenied, "a number in the arguments cannot be represented exactly; send it as a string"},
+	{CodeAssertedInvalid, ClassDenied, "the asserted part is not an object of justification and context"},
+	{CodeToolUnknown, ClassDenied, "no such tool"},
+	{CodeArgsSchema, ClassDenied, "the arguments do not fit the tool's schema"},
+
+	{CodePolicyDenied, ClassDenied, "policy says no"},
+	{CodePolicyUndefined, ClassUnavailable, "policy gave no answer"},
+	{CodePolicyError, ClassUnavailable, "policy failed while it was evaluated"},
+	{CodePolicyShape, ClassUnavailable, "policy gave an answer that is not a decision"},
+	{CodePolicyTimeout, ClassUnavailable, "policy took too long"},
+	{CodeObligationUnsupported, ClassUnavailable, "policy asks for something that this engine cannot do"},
+	{CodeCapsTooMany, ClassUnavailable, "the capabilities have too many entries"},
+	{CodeCapsInvalid, ClassUnavailable, "the capabilities that policy grants are malformed"},
+
+	{CodeRequiresApproval, ClassPending, "a person must approve the call first"},
+	{CodeRateLimited, ClassLimited, "a limit is used up"},
+	{CodeSessionChanged, ClassUnavailable, "the session kept changing while the call was decided"},
+	{CodeStateUnavailable, ClassUnavailable, "limits and approvals cannot be checked"},
+
+	{CodeLogUnavailable, ClassUnavailable, "the decision could not be recorded, so nothing ran"},
+
+	{CodeGuestUnavailable, ClassUnavailable, "no sandbox is there to run the tool"},
+	{CodeRootUnavailable, ClassUnavailable, "a granted directory does not exist or cannot be opened"},
+	{CodePathIsLink, ClassUnavailable, "a granted directory is reached through a link"},
+	{CodeGrantMismatch, ClassUnavailable, "the grant is for another call, or is spent"},
+	{CodeMemoryMinimum, ClassUnavailable, "the tool needs more memory to start than its grant allows"},
+
+	{CodeOK, ClassRan, "ran and succeeded"},
+	{CodeToolError, ClassFailed, "the tool ran and reported an error"},
+	{CodeGuestTrap, ClassFailed, "the guest trapped"},
+	{CodeTimeExceeded, ClassFailed, "the tool ran out of time and was stopped"},
+	{CodeFuelExhausted, ClassFailed, "the guest ran out of fuel and was stopped"},
+	{CodeStackExhausted, ClassFailed, "the guest recursed too deep and was stopped"},
+	{CodeOutputExceeded, ClassFailed, "the tool wrote more output than its grant allows and was stopped"},
+	{CodeCancelled, ClassFailed, "the caller went away and the tool was stopped"},
+	{CodeUnfinished, ClassFailed, "the engine ended while the tool was running; what it did is unknown"},
+	{CodeInternal, ClassUnavailable, "a defect in the engine or a host tool; see the operator's log"},
+}
+
+// Codes returns the whole table in the order of the road.
+func Codes() []CodeInfo { return append([]CodeInfo(nil), codes...) }
+
+// Info returns the code's row. An unknown code is unavailable.
+func (c Code) Info() CodeInfo {
+	for _, i := range codes {
+		if i.Code == c {
+			return i
+		}
+	}
+	return CodeInfo{c, ClassUnavailable, "unknown code"}
+}
+
+// Error is an error with a code. Detail may be shown to the caller: it never
+// quotes arguments, results or secrets. Err is for the operator's log alone.
+type Error struct {
+	Code   Code
+	Detail string
+	Err    error
+}
+
+func (e *Error) Error() string {
+	s := string(e.Code)
+	if e.Detail != "" {
+		s += ": " + e.Detail
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// CodeOf returns the code of err, or fallback when it carries none.
+func CodeOf(err error, fallback Code) Code {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return fallback
+}

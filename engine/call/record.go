@@ -1,0 +1,145 @@
+package call
+
+import (
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// RecordType says what a record is about.
+type RecordType string
+
+// The types of records.
+const (
+	TypeDecision RecordType = "decision"
+	TypeOutcome  RecordType = "outcome"
+	TypeCut      RecordType = "cut" // lines that were never acknowledged were removed on open
+)
+
+// Record is one line of the audit log. It holds digests, codes, capabilities,
+// effects, timings and revisions: never arguments, results, secrets, or free
+// text from rules, tools or traps. Its place in the log is its index; it does
+// not hold it. Every string that ends in a digest of something guessable is
+// keyed, see [Keyed]. docs/record-format.md describes each field.
+type Record struct {
+	Type RecordType `json:"type"`
+	Time time.Time  `json:"time"` // UTC, RFC 3339 with nanoseconds
+	Node string     `json:"node,omitzero"`
+	Call string     `json:"call,omitzero"`
+
+	// Of decisions.
+	Principal *RecordPrincipal `json:"principal,omitzero"`
+	Session   string           `json:"session,omitzero"`
+	Tool      *RecordTool      `json:"tool,omitzero"`
+	Args      string           `json:"args,omitzero"`     // keyed digest of the canonical arguments
+	RawArgs   string           `json:"raw_args,omitzero"` // keyed digest of what was sent, when it has no canonical form
+	Verdict   Verdict          `json:"verdict,omitzero"`
+	Code      Code             `json:"code,omitzero"` // of refusals and outcomes
+	Reasons   []RecordReason   `json:"reasons,omitzero"`
+	Caps      *Caps            `json:"caps,omitzero"`
+	Policy    []Revision       `json:"policy,omitzero"`
+	Change    *Change          `json:"change,omitzero"`
+
+	// Of outcomes.
+	Decision *int64         `json:"decision,omitzero"` // index of the decision record
+	Outcome  *RecordOutcome `json:"outcome,omitzero"`
+
+	// Of cuts.
+	CutBytes int64 `json:"cut_bytes,omitzero"`
+}
+
+// RecordPrincipal is who asked, as the ingress knew them.
+type RecordPrincipal struct {
+	ID         string            `json:"id"`
+	Kind       string            `json:"kind"`
+	Roles      []string          `json:"roles,omitzero"`
+	Tenant     string            `json:"tenant,omitzero"`
+	Auth       Auth              `json:"auth"`
+	OnBehalfOf []RecordPrincipal `json:"on_behalf_of,omitzero"`
+}
+
+// RecordTool is the tool that was asked for. An unknown tool has only a keyed
+// digest of the name that the caller made up.
+type RecordTool struct {
+	Name    string `json:"name,omitzero"`
+	Kind    string `json:"kind,omitzero"`
+	Digest  string `json:"digest,omitzero"`
+	Unknown string `json:"unknown,omitzero"`
+}
+
+// RecordReason is a [Reason] without its free text.
+type RecordReason struct {
+	Code string `json:"code"`
+	Rule string `json:"rule,omitzero"`
+}
+
+// RecordOutcome is an [Outcome] as the log keeps it.
+type RecordOutcome struct {
+	Status        Status         `json:"status"`
+	Exit          uint32         `json:"exit,omitzero"`
+	Effects       []RecordEffect `json:"effects,omitzero"`
+	Fuel          int64          `json:"fuel,omitzero"`
+	MemoryBytes   int64          `json:"memory_bytes,omitzero"`
+	MemoryRefused bool           `json:"memory_refused,omitzero"`
+	OutputBytes   int64          `json:"output_bytes,omitzero"`
+	TookUS        int64          `json:"took_us"`
+}
+
+// RecordEffect is an [Effect] with a keyed digest in place of its target.
+type RecordEffect struct {
+	Kind   string `json:"kind"`
+	Within string `json:"within,omitzero"`
+	Target string `json:"target,omitzero"`
+	Code   string `json:"code"`
+	Bytes  int64  `json:"bytes,omitzero"`
+}
+
+// Change is what a record does to the state. Folding the changes of all
+// records, in any order, gives the state back.
+type Change struct {
+	TATs    map[string]int64 `json:"tats,string,omitzero"` // limit key -> theoretical arrival time, Unix ns; folded by max
+	Asked   *Approval        `json:"asked,omitzero"`
+	Session *SessionChange   `json:"session,omitzero"`
+}
+
+// IsZero reports whether c changes nothing.
+func (c Change) IsZero() bool { return len(c.TATs) == 0 && c.Asked == nil && c.Session == nil }
+
+// Approval is a question to people about one call.
+type Approval struct {
+	ID      string         `json:"id"`
+	Binding string         `json:"binding"` // keyed digest of principal, tool, arguments, revisions and caps
+	Asked   time.Time      `json:"asked"`
+	Expires time.Time      `json:"expires"`
+	Rules   []ApprovalRule `json:"rules"` // without reasons
+}
+
+// SessionChange is a session after its labels changed.
+type SessionChange struct {
+	ID      string   `json:"id"`
+	Version int64    `json:"version"` // folded by max
+	Labels  []string `json:"labels"`  // folded by union
+}
+
+// Encode writes the record as one line of canonical JSON, without the line
+// break. Integers beyond 2^53 are written as strings, so any reader keeps them.
+func (r Record) Encode() ([]byte, error) {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	v := jsontext.Value(b)
+	if err := v.Canonicalize(); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// DecodeRecord reads one line. Unknown members are refused: a reader that
+// skipped one could miss a change of state.
+func DecodeRecord(line []byte) (Record, error) {
+	var r Record
+	err := json.Unmarshal(line, &r, json.RejectUnknownMembers(true))
+	return r, err
+}
