@@ -1,0 +1,56 @@
+# `make test` is everything that has to pass. It needs Go 1.26 or later and
+# fetches Go modules; it installs nothing on the system.
+
+OPA := go tool opa
+STATICCHECK := go tool staticcheck
+PACKAGES := ./...
+FUZZTIME ?= 10s
+
+.PHONY: test check rego race fuzz bench demo guests
+
+test: check rego race fuzz
+	@echo "all tests passed"
+
+demo:
+	go run ./cmd/callgate demo
+
+# Static checks: format, vet, a linter, tidy modules.
+check:
+	@test -z "$$(gofmt -l cmd engine rego sandbox hostfx bundles)" || { gofmt -l cmd engine rego sandbox hostfx bundles; echo "gofmt: the files above are not formatted"; exit 1; }
+	go vet $(PACKAGES)
+	$(STATICCHECK) $(PACKAGES)
+	go mod tidy -diff
+	go mod verify
+
+# Every bundle passes plain OPA: format, strict check against the input's closed
+# schema and the pinned builtins, and its own tests. The project's policy is
+# tested as `callgate init` writes it, with the base library beside it.
+rego: 
+	rm -rf .build && mkdir -p .build
+	go run ./cmd/callgate init .build/project >/dev/null
+	for dir in bundles/base .build/project/bundle; do \
+	  $(OPA) fmt --fail --diff $$dir && \
+	  $(OPA) check --strict -b -s rego/schema/input.json --capabilities rego/schema/capabilities.json $$dir && \
+	  $(OPA) test -b $$dir || exit 1; \
+	done
+	rm -rf .build
+
+race:
+	go test -race -shuffle=on -timeout 20m $(PACKAGES)
+
+# A short run of every fuzz target; each also runs its seeds in `race`.
+fuzz:
+	@set -e; for pkg in $$(go list $(PACKAGES)); do \
+	  for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "fuzz $$pkg $$target"; \
+	    go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg >.fuzz.out 2>&1 || { cat .fuzz.out; rm -f .fuzz.out; exit 1; }; \
+	  done; \
+	done; rm -f .fuzz.out
+
+bench:
+	go test -run '^$$' -bench . -benchtime 1s $(PACKAGES)
+
+# Builds the guests anew from their sources: needs clang, lld, wasi-libc,
+# libclang-rt-dev-wasm32 and wabt.
+guests:
+	sandbox/guests/build.sh

@@ -1,0 +1,219 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/state"
+)
+
+// decide asks policy once for the principal and once for everybody it acts for,
+// all within one timeout, and keeps what all of them allow.
+func (p *passage) decide(ctx context.Context) error {
+	s, err := p.e.o.State.Session(ctx, p.session)
+	if err != nil {
+		return &call.Error{Code: call.CodeStateUnavailable, Err: err}
+	}
+	p.version = s.Version
+	ctx, cancel := context.WithTimeout(ctx, p.e.o.DecideTimeout)
+	defer cancel()
+
+	all := call.Decision{Verdict: call.Allow}
+	caps := p.tool.manifest.Caps
+	if p.e.o.Ceiling != nil {
+		if caps, err = caps.Meet(*p.e.o.Ceiling); err != nil {
+			return err
+		}
+	}
+	for _, who := range append([]call.Principal{p.call.Principal}, p.call.Principal.OnBehalfOf...) {
+		d, err := p.e.o.Policy.Decide(ctx, p.input(who, s))
+		if err != nil {
+			return policyError(ctx, err)
+		}
+		if caps, err = meetGrants(caps, d.Grants); err != nil {
+			return err
+		}
+		if err := both(&all, d); err != nil {
+			return err
+		}
+	}
+	p.decision, p.caps = all, caps
+	return p.answer()
+}
+
+func policyError(ctx context.Context, err error) error {
+	if e, ok := errors.AsType[*call.Error](err); ok {
+		return e
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &call.Error{Code: call.CodePolicyTimeout, Err: err}
+	}
+	return &call.Error{Code: call.CodePolicyError, Err: err}
+}
+
+// input is what policy sees when who asks.
+func (p *passage) input(who call.Principal, s call.Session) *call.Input {
+	return &call.Input{
+		Tool: p.tool.manifest.Tool(), Args: p.args, Principal: who, Session: s,
+		Env: call.Env{NowNS: p.at.UnixNano(), Node: p.e.o.Node}, Asserted: p.asserted,
+	}
+}
+
+// meetGrants narrows caps to what the grants of one decision give together.
+func meetGrants(caps call.Caps, grants []call.RuleGrant) (call.Caps, error) {
+	list := make([]call.Caps, len(grants))
+	for i, g := range grants {
+		list[i] = g.Caps
+	}
+	given, err := call.Join(list...)
+	if err != nil {
+		return call.Caps{}, err
+	}
+	return caps.Meet(given)
+}
+
+// both narrows all to what d says too. The strictest verdict wins.
+func both(all *call.Decision, d call.Decision) error {
+	if d.Cap != nil || d.Redact != nil || d.Fields != nil || d.Rows != nil || d.Frame != nil || len(d.ResultLabels) > 0 {
+		return &call.Error{Code: call.CodeObligationUnsupported}
+	}
+	for _, l := range d.Limits {
+		i := slices.IndexFunc(all.Limits, func(o call.Limit) bool { return o.Name == l.Name && o.Key == l.Key })
+		if i < 0 {
+			all.Limits = append(all.Limits, l)
+		} else if all.Limits[i] != l {
+			return &call.Error{Code: call.CodePolicyShape, Detail: "one limit with two meanings"}
+		}
+	}
+	for _, a := range d.Approvals {
+		i := slices.IndexFunc(all.Approvals, func(o call.ApprovalRule) bool { return o.Name == a.Name })
+		if i < 0 {
+			all.Approvals = append(all.Approvals, a)
+		} else if !sameApproval(all.Approvals[i], a) {
+			return &call.Error{Code: call.CodePolicyShape, Detail: "one approval with two meanings"}
+		}
+	}
+	all.Reasons = append(all.Reasons, d.Reasons...)
+	all.Labels = append(all.Labels, d.Labels...)
+	all.Revisions = d.Revisions
+	switch d.Verdict {
+	case call.Allow:
+	case call.Ask:
+		if all.Verdict == call.Allow {
+			all.Verdict = call.Ask
+		}
+	default:
+		all.Verdict = call.Deny
+	}
+	return nil
+}
+
+func sameApproval(a, b call.ApprovalRule) bool {
+	return a.Count == b.Count && a.TTL == b.TTL && slices.Equal(a.From.Roles, b.From.Roles) && slices.Equal(a.From.IDs, b.From.IDs)
+}
+
+// answer turns the verdict into a refusal, or nil if the call may go on.
+func (p *passage) answer() error {
+	for _, r := range p.decision.Reasons {
+		if !r.Hidden {
+			p.denial.Reasons = append(p.denial.Reasons, r)
+		}
+	}
+	switch p.decision.Verdict {
+	case call.Allow:
+		if len(p.decision.Approvals) > 0 {
+			return &call.Error{Code: call.CodePolicyShape, Detail: "allowed, yet approvals are asked for"}
+		}
+	case call.Ask:
+		if len(p.decision.Approvals) == 0 {
+			return &call.Error{Code: call.CodePolicyShape, Detail: "an approval is asked for, yet none is named"}
+		}
+	default:
+		return &call.Error{Code: call.CodePolicyDenied}
+	}
+	p.denial.Reasons = nil
+	return nil
+}
+
+// admit takes what the call needs from the state, or says what is lacking.
+func (p *passage) admit(ctx context.Context) error {
+	a := state.Admission{
+		Call: p.id, Now: p.at, Session: p.session, Version: p.version,
+		Labels: p.decision.Labels, Asks: p.decision.Approvals,
+	}
+	var err error
+	if a.Charges, err = p.charges(); err != nil {
+		return err
+	}
+	if len(a.Asks) > 0 {
+		if a.Bindings, err = p.bindings(); err != nil {
+			return err
+		}
+	}
+	ans, err := p.e.o.State.Admit(ctx, a)
+	if errors.Is(err, state.ErrSessionChanged) {
+		return err
+	}
+	if err != nil {
+		return &call.Error{Code: call.CodeStateUnavailable, Err: err}
+	}
+	p.change = ans.Change
+	switch {
+	case ans.Limited != nil:
+		p.denial.Limit, p.denial.Remaining, p.denial.RetryAfter = ans.Limited.Name, ans.Limited.Remaining, ans.Limited.RetryAfter
+		return &call.Error{Code: call.CodeRateLimited}
+	case ans.Pending != nil:
+		p.denial.ApprovalID = ans.Pending.ID
+		return &call.Error{Code: call.CodeRequiresApproval}
+	case !ans.Admitted:
+		return &call.Error{Code: call.CodeStateUnavailable}
+	}
+	return nil
+}
+
+func (p *passage) charges() ([]state.Charge, error) {
+	var out []state.Charge
+	for _, l := range p.decision.Limits {
+		per, err := time.ParseDuration(l.Per)
+		if err != nil || per <= 0 || l.Burst < 1 || l.Cost < 0 {
+			return nil, &call.Error{Code: call.CodePolicyShape, Detail: "a limit is malformed"}
+		}
+		// A bucket outlives days and calls, and its key may come from an argument:
+		// so its name in the log is keyed, but always in the same way.
+		k, err := p.keyed("", time.Time{}, "", "limit", []byte(l.Name+"\x00"+l.Key))
+		if err != nil {
+			return nil, &call.Error{Code: call.CodeStateUnavailable, Err: err}
+		}
+		out = append(out, state.Charge{Name: l.Name, Key: k, Burst: l.Burst, Cost: max(1, l.Cost), Per: per})
+	}
+	return out, nil
+}
+
+// bindings tie an approval to this very call: who asks, the tool, the
+// arguments, the policy and the capabilities. An approval asked yesterday is
+// bound under yesterday's key.
+func (p *passage) bindings() ([]string, error) {
+	b, err := json.Marshal(struct {
+		Tenant, Kind, Principal, Tool string
+		Args                          call.Args
+		Policy                        []call.Revision
+		Caps                          call.Caps
+	}{p.call.Principal.Tenant, p.call.Principal.Kind, p.call.Principal.ID, p.tool.digest, p.args, p.decision.Revisions, p.caps})
+	if err != nil {
+		return nil, &call.Error{Code: call.CodeInternal, Err: err}
+	}
+	var out []string
+	for _, day := range []time.Time{p.at, p.at.AddDate(0, 0, -1)} {
+		k, err := p.keyed(p.call.Principal.Tenant, day, "", "approval", b)
+		if err != nil {
+			return nil, &call.Error{Code: call.CodeStateUnavailable, Err: err}
+		}
+		out = append(out, k)
+	}
+	return out, nil
+}

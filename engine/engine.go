@@ -1,0 +1,264 @@
+// Package engine is the one gate that every tool call of an agent passes.
+//
+// Most programs want [New] with a policy, tools and a log, or package
+// engine/local, which wires all of that for one data directory. Then:
+//
+//	res, err := e.Do(ctx, call.Call{Principal: who, Tool: "read-file", Args: args})
+//
+// A nil error means that the tool ran and succeeded. A [*Denial] means that
+// nothing ran. A [*ToolError] means that the tool ran and failed.
+//
+// # What the engine promises
+//
+// [Engine.Do] is the only way from a call to an effect. Nothing runs before the
+// decision to allow it is durable in the log. Whatever goes wrong on the way to
+// that point is a refusal.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/state"
+	"github.com/callgate/callgate/hostfx"
+)
+
+// Policy decides. It MUST be safe for concurrent use and MUST NOT depend on
+// anything but the input. An error is a refusal; [*call.Error] gives it a code.
+type Policy interface {
+	Decide(ctx context.Context, in *call.Input) (call.Decision, error)
+}
+
+// Log keeps records for ever. Append MUST NOT return nil before rec is durable,
+// and after one failed Append every later one MUST fail too. Replay yields every
+// durable record in order.
+type Log interface {
+	Append(ctx context.Context, rec []byte) (index int64, err error)
+	Replay(ctx context.Context, yield func(index int64, rec []byte) error) error
+}
+
+// Guests runs WebAssembly tools. Run MUST keep within the grant of fx and MUST
+// NOT panic.
+type Guests interface {
+	Install(ctx context.Context, digest string, module []byte) error
+	Run(ctx context.Context, digest string, args call.Args, fx *hostfx.Effects) ([]byte, call.Outcome)
+}
+
+// Salts gives the key under which digests in the records of one tenant and UTC
+// day are made. Losing a key makes those digests meaningless, which is erasure.
+type Salts interface {
+	Key(tenant string, day time.Time) ([32]byte, error)
+}
+
+// Options configure an [Engine]. Policy, Log and at least one tool are required;
+// every other field has a useful zero value.
+type Options struct {
+	Policy Policy
+	Tools  []Tool
+	Log    Log
+
+	// State is the store of limits, approvals and sessions. Nil means local: in
+	// memory, recovered from Log.
+	State state.Store
+
+	// Guests runs wasm tools. Nil means that they answer guest_unavailable.
+	Guests Guests
+
+	// Host holds the roots that tools may be given. Nil means none.
+	Host *hostfx.Host
+
+	// Ceiling is the most that any tool may be given. Nil means what the
+	// manifests say.
+	Ceiling *call.Caps
+
+	// Salts keys the digests in records. Nil means a key that is forgotten when
+	// the process ends: digests are then good for nothing but telling calls apart.
+	Salts Salts
+
+	// Node names this process in records and in input.env.node.
+	Node string
+
+	// Now is the clock. Nil means time.Now.
+	Now func() time.Time
+
+	// DecideTimeout bounds all decisions of one call together. Zero means 50 ms.
+	DecideTimeout time.Duration
+
+	// MaxCalls bounds the calls under way, each of which holds a place for its
+	// outcome in the log's queue. Zero means 1,024.
+	MaxCalls int
+
+	// Logger gets one line a call. The zero value writes nothing.
+	Logger *zerolog.Logger
+}
+
+// Engine is the gate. Make one with [New]; it is safe for concurrent use.
+type Engine struct {
+	o     Options
+	tools map[string]*Tool
+	log   zerolog.Logger
+
+	slots   chan struct{} // one for each call under way
+	stop    context.CancelFunc
+	stopped context.Context // done once Close wants running tools to end
+
+	mu     sync.Mutex // protects closed, and wg.Add against Close
+	closed bool
+	wg     sync.WaitGroup // calls and outcome records under way
+}
+
+// New returns an engine whose state is what the log says. Decisions that an
+// earlier process left without an outcome get one that says unfinished.
+//
+// # Errors
+//
+// An error names every missing or broken part of o at once.
+func New(o Options) (*Engine, error) {
+	ctx := context.Background()
+	e := &Engine{o: o, tools: map[string]*Tool{}, log: zerolog.Nop()}
+	if o.Logger != nil {
+		e.log = *o.Logger
+	}
+	e.stopped, e.stop = context.WithCancel(ctx)
+	if err := errors.Join(e.defaults(), e.install(ctx)); err != nil {
+		return nil, err
+	}
+	if err := e.reopen(ctx); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Engine) defaults() error {
+	var errs []error
+	if e.o.Policy == nil {
+		errs = append(errs, errors.New("engine: Options.Policy is nil"))
+	}
+	if e.o.Log == nil {
+		errs = append(errs, errors.New("engine: Options.Log is nil"))
+	}
+	if len(e.o.Tools) == 0 {
+		errs = append(errs, errors.New("engine: Options.Tools is empty"))
+	}
+	if e.o.Ceiling != nil {
+		if err := e.o.Ceiling.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("engine: Options.Ceiling: %w", err))
+		}
+	}
+	if e.o.Now == nil {
+		e.o.Now = time.Now
+	}
+	if e.o.DecideTimeout == 0 {
+		e.o.DecideTimeout = 50 * time.Millisecond
+	}
+	if e.o.MaxCalls == 0 {
+		e.o.MaxCalls = 1024
+	}
+	if e.o.Salts == nil {
+		e.o.Salts = newProcessSalts()
+	}
+	e.slots = make(chan struct{}, e.o.MaxCalls)
+	return errors.Join(errs...)
+}
+
+// install checks every tool against the ceiling and hands modules to the
+// sandbox, so that what cannot work is known now and not at the first call.
+func (e *Engine) install(ctx context.Context) error {
+	var errs []error
+	for i := range e.o.Tools {
+		t := &e.o.Tools[i]
+		if t.err != nil {
+			errs = append(errs, t.err)
+			continue
+		}
+		name := t.manifest.Name
+		if e.tools[name] != nil {
+			errs = append(errs, fmt.Errorf("engine: two tools are named %s", name))
+			continue
+		}
+		if err := t.manifest.Within(e.o.Ceiling); err != nil {
+			errs = append(errs, fmt.Errorf("engine: tool %s: %w", name, err))
+		}
+		if t.module != nil && e.o.Guests != nil {
+			if err := e.o.Guests.Install(ctx, t.pin, t.module); err != nil {
+				errs = append(errs, fmt.Errorf("engine: tool %s: %w", name, err))
+			}
+		}
+		e.tools[name] = t
+	}
+	return errors.Join(errs...)
+}
+
+// reopen folds the log into the local state and closes what was left open.
+func (e *Engine) reopen(ctx context.Context) error {
+	var local *state.Local
+	if e.o.State == nil {
+		local = state.NewLocal()
+		e.o.State = local
+	}
+	open := map[int64]call.Record{} // index -> decision without an outcome
+	err := e.o.Log.Replay(ctx, func(index int64, line []byte) error {
+		r, err := call.DecodeRecord(line)
+		if err != nil {
+			return fmt.Errorf("engine: record %d: %w", index, err)
+		}
+		if local != nil && r.Change != nil {
+			local.Apply(*r.Change)
+		}
+		switch {
+		case r.Type == call.TypeDecision && r.Code == "":
+			open[index] = r
+		case r.Type == call.TypeOutcome && r.Decision != nil:
+			delete(open, *r.Decision)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, index := range slices.Sorted(maps.Keys(open)) {
+		rec := call.Record{
+			Type: call.TypeOutcome, Time: e.o.Now().UTC(), Node: e.o.Node, Call: open[index].Call,
+			Code: call.CodeUnfinished, Decision: &index, Outcome: &call.RecordOutcome{Status: call.Unfinished},
+		}
+		if _, err := e.append(ctx, rec); err != nil {
+			return fmt.Errorf("engine: recording unfinished calls: %w", err)
+		}
+	}
+	return nil
+}
+
+// Close takes no more calls, stops tools that still run, waits until every
+// outcome is recorded, and leaves the log to its owner. It is idempotent.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	e.stop()
+	e.wg.Wait()
+	return nil
+}
+
+// enter takes a place for one call, or says why there is none.
+func (e *Engine) enter() (leave func(), code call.Code) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, call.CodeEngineClosed
+	}
+	select {
+	case e.slots <- struct{}{}:
+	default:
+		return nil, call.CodeOverloaded
+	}
+	e.wg.Add(1)
+	return func() { <-e.slots; e.wg.Done() }, ""
+}

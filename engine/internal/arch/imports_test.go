@@ -1,0 +1,99 @@
+// Package arch holds the tests of the code's shape: who may import whom, what
+// may be called where, and that the documents speak of tests that exist.
+package arch
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/callgate/callgate/"
+
+// imports says which of our packages each of our packages may import. An arrow
+// that is not here points up, and fails the test.
+var imports = map[string][]string{
+	"engine/call":            {},
+	"engine/internal/seal":   {"engine/call"},
+	"engine/grant":           {"engine/internal/seal"},
+	"engine/grant/granttest": {"engine/call", "engine/grant", "engine/internal/seal"},
+	"engine/tool":            {"engine/call"},
+	"engine/state":           {"engine/call"},
+	"engine/audit":           {"engine/call"},
+	"rego":                   {"engine/call"},
+	"hostfx":                 {"engine/call", "engine/grant"},
+	"sandbox/meter":          {},
+	"sandbox/guests":         {},
+	"sandbox":                {"engine/call", "hostfx", "sandbox/meter"},
+	"bundles":                {},
+	"engine":                 {"engine/call", "engine/tool", "engine/state", "engine/grant", "engine/internal/seal", "hostfx"},
+	"engine/local/project":   {"bundles", "engine/call", "sandbox/guests"},
+	"engine/local": {
+		"bundles", "engine", "engine/audit", "engine/tool", "hostfx", "rego", "sandbox",
+	},
+	"cmd/callgate": {
+		"engine", "engine/audit", "engine/call", "engine/local", "engine/local/project", "hostfx",
+	},
+}
+
+// list returns the lines that go list prints for our packages.
+func list(t *testing.T, format string) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", format, module+"...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	return strings.Split(strings.TrimSpace(string(out)), "\n")
+}
+
+func TestImportsPointDown(t *testing.T) {
+	seen := map[string]bool{}
+	for _, line := range list(t, `{{if .GoFiles}}{{.ImportPath}} {{join .Imports " "}}{{end}}`) {
+		if line == "" {
+			continue
+		}
+		words := strings.Fields(line)
+		pkg := strings.TrimPrefix(words[0], module)
+		seen[pkg] = true
+		allowed, ok := imports[pkg]
+		if !ok {
+			t.Errorf("package %s has no place in the table of imports", pkg)
+			continue
+		}
+		for _, imp := range words[1:] {
+			if name, ours := strings.CutPrefix(imp, module); ours && !slices.Contains(allowed, name) {
+				t.Errorf("%s imports %s: the arrow points up", pkg, name)
+			}
+		}
+	}
+	for pkg := range imports {
+		if !seen[pkg] {
+			t.Errorf("the table names %s, which is not there", pkg)
+		}
+	}
+}
+
+// Only the door to the policy knows OPA, only the sandbox knows wazero, only
+// the command knows flags and configuration files.
+func TestHeavyDependenciesStayInTheirRoom(t *testing.T) {
+	rooms := map[string][]string{
+		"github.com/open-policy-agent/opa": {"rego"},
+		"github.com/tetratelabs/wazero":    {"sandbox"},
+		"github.com/spf13/":                {"cmd/callgate"},
+	}
+	for _, line := range list(t, `{{if .GoFiles}}{{.ImportPath}} {{join .Imports " "}}{{end}}`) {
+		if line == "" {
+			continue
+		}
+		words := strings.Fields(line)
+		pkg := strings.TrimPrefix(words[0], module)
+		for _, imp := range words[1:] {
+			for dep, allowed := range rooms {
+				if strings.HasPrefix(imp, dep) && !slices.Contains(allowed, pkg) {
+					t.Errorf("%s imports %s, which only %v may", pkg, imp, allowed)
+				}
+			}
+		}
+	}
+}

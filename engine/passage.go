@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"crypto/rand"
+	"errors"
+	"slices"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/internal/seal"
+)
+
+// maxChain bounds the principals that one call may act for.
+const maxChain = 8
+
+// passage is one call on its way down the road. It belongs to one goroutine.
+type passage struct {
+	e       *Engine
+	id      string
+	at      time.Time // pinned: policy, limits and the record see one instant
+	call    call.Call
+	session string
+
+	// Known after arrive.
+	tool     *Tool
+	args     call.Args
+	asserted call.Asserted
+
+	// Known after decide.
+	caps     call.Caps
+	decision call.Decision
+	version  int64 // of the session that policy saw
+
+	// Known after admit.
+	change call.Change
+	denial Denial // filled in on the way, for the refusal
+
+	index int64 // of the decision record; -1 before it is durable
+}
+
+func (e *Engine) passage(c call.Call) *passage {
+	return &passage{e: e, id: rand.Text(), at: e.o.Now().UTC(), call: c, session: sessionID(c.Principal), index: -1}
+}
+
+// sessionID is the session of a principal who opened none: always the same one,
+// so that labels cannot be shed.
+func sessionID(p call.Principal) string {
+	b, err := json.Marshal([]string{p.Tenant, p.Kind, p.ID})
+	if err != nil {
+		return "" // an id that is not UTF-8: arrive refuses it
+	}
+	return "s-" + call.Digest(b)[len("sha256:"):][:32]
+}
+
+// arrive makes the arguments canonical and checks all that needs no policy.
+func (p *passage) arrive() error {
+	if err := checkPrincipal(p.call.Principal, true); err != nil {
+		return &call.Error{Code: call.CodePrincipalInvalid, Detail: err.Error()}
+	}
+	raw := p.call.Args
+	if len(raw) == 0 {
+		raw = []byte("{}")
+	}
+	args, err := call.Canonical(raw)
+	if err != nil {
+		return err
+	}
+	p.args = args
+	if p.asserted, err = parseAsserted(p.call.Asserted); err != nil {
+		return err
+	}
+	t, ok := p.e.tools[p.call.Tool]
+	if !ok {
+		return &call.Error{Code: call.CodeToolUnknown}
+	}
+	p.tool = t
+	return t.manifest.Check(args)
+}
+
+func parseAsserted(raw []byte) (call.Asserted, error) {
+	if len(raw) == 0 {
+		return call.Asserted{}, nil
+	}
+	c, err := call.Canonical(raw)
+	if err != nil {
+		return call.Asserted{}, &call.Error{Code: call.CodeAssertedInvalid, Err: err}
+	}
+	var a call.Asserted
+	if err := json.Unmarshal(c.Bytes(), &a, json.RejectUnknownMembers(true)); err != nil {
+		return call.Asserted{}, &call.Error{Code: call.CodeAssertedInvalid, Err: err}
+	}
+	return a, nil
+}
+
+func checkPrincipal(p call.Principal, chain bool) error {
+	if !printable(p.ID) || p.ID == "" {
+		return errors.New("no id")
+	}
+	if !slices.Contains([]string{"agent", "user", "service"}, p.Kind) {
+		return errors.New("kind is not agent, user or service")
+	}
+	for _, s := range slices.Concat(p.Roles, []string{p.Tenant, p.Auth.Method, p.Auth.Issuer}) {
+		if !printable(s) {
+			return errors.New("a role, tenant or auth field is not plain text of at most 256 bytes")
+		}
+	}
+	if len(p.OnBehalfOf) > 0 && !chain || len(p.OnBehalfOf) > maxChain {
+		return errors.New("on_behalf_of is nested or too long")
+	}
+	for _, o := range p.OnBehalfOf {
+		if err := checkPrincipal(o, false); err != nil {
+			return errors.New("on_behalf_of: " + err.Error())
+		}
+	}
+	_, err := json.Marshal(p.Claims)
+	if err != nil {
+		return errors.New("claims are not JSON")
+	}
+	return nil
+}
+
+// printable is what may stand in a record as it is.
+func printable(s string) bool {
+	if len(s) > 256 || !utf8.ValidString(s) {
+		return false
+	}
+	for _, r := range s {
+		if !unicode.IsPrint(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// terms are what the grant for this call says.
+func (p *passage) terms() seal.Terms {
+	return seal.Terms{
+		Call: p.id, Principal: p.call.Principal.ID, Tool: p.tool.manifest.Name, ToolDigest: p.tool.digest,
+		Args: p.args, Caps: p.caps, Index: p.index, Expires: p.e.o.Now().Add(grantLife),
+	}
+}
+
+// grantLife is how long a grant may wait to be spent. The run that it starts
+// has a bound of its own.
+const grantLife = time.Minute

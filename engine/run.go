@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"context"
+	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/grant"
+)
+
+// run spends the grant on one run of the tool. Whatever happens, handles are
+// closed before it returns and the outcome lists every effect.
+func (p *passage) run(ctx context.Context, g grant.Grant) ([]byte, call.Outcome) {
+	return p.e.guard(func() ([]byte, call.Outcome) {
+		start := p.e.o.Now()
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(p.e.stopped, cancel)()
+
+		fx, err := p.e.o.Host.Open(g)
+		if err != nil {
+			return nil, call.Outcome{Status: call.NotStarted, Code: call.CodeOf(err, call.CodeRootUnavailable)}
+		}
+		output, o := p.e.guard(func() ([]byte, call.Outcome) { return p.tool.run(ctx, p.e, fx, p.args) })
+		o.Effects = fx.Close()
+		o.Took = p.e.o.Now().Sub(start)
+		if o.Status != call.Succeeded {
+			output = nil // half an answer could be taken for a whole one
+		}
+		return output, o
+	})
+}
+
+// guard turns a panic into an outcome.
+func (e *Engine) guard(f func() ([]byte, call.Outcome)) (output []byte, o call.Outcome) {
+	var err error
+	defer func() {
+		if err != nil {
+			output, o = nil, call.Outcome{Status: call.Failed, Code: call.CodeInternal}
+		}
+	}()
+	defer e.caught(&err)
+	return f()
+}
+
+// finish hands the outcome to the log and the answer to the caller. The caller
+// does not wait for the record; Close does.
+func (p *passage) finish(output []byte, o call.Outcome, leave func()) (*Result, error) {
+	p.e.log.Info().Str("call", p.id).Str("tool", p.tool.manifest.Name).Str("code", string(o.Code)).
+		Int("effects", len(o.Effects)).Dur("took", o.Took).Int64("index", p.index).Msg("ran")
+	go func() {
+		defer leave()
+		if _, err := p.e.append(context.Background(), p.outcomeRecord(o, len(output))); err != nil {
+			p.e.log.Error().AnErr("cause", err).Str("call", p.id).Msg("outcome not recorded")
+		}
+	}()
+	res := &Result{CallID: p.id, Output: output, Outcome: o, Receipt: Receipt{Index: p.index}}
+	switch o.Status {
+	case call.Succeeded:
+		return res, nil
+	case call.NotStarted:
+		return nil, p.deny(o.Code, nil)
+	default:
+		return nil, &ToolError{Tool: p.tool.manifest.Name, Result: res}
+	}
+}
+
+func (p *passage) outcomeRecord(o call.Outcome, output int) call.Record {
+	ro := &call.RecordOutcome{
+		Status: o.Status, Exit: o.Exit, Fuel: o.Fuel, MemoryBytes: o.MemoryBytes, MemoryRefused: o.MemoryRefused,
+		OutputBytes: int64(output), TookUS: o.Took.Microseconds(),
+	}
+	for _, fx := range o.Effects {
+		// Without its key an effect loses its target, not its place in the record.
+		target, err := p.keyedHere("effect", []byte(fx.Target))
+		if err != nil {
+			p.e.log.Error().AnErr("cause", err).Str("call", p.id).Msg("no key for an effect's digest")
+		}
+		ro.Effects = append(ro.Effects, call.RecordEffect{Kind: fx.Kind, Within: fx.Within, Target: target, Code: fx.Code, Bytes: fx.Bytes})
+	}
+	return call.Record{
+		Type: call.TypeOutcome, Time: p.e.o.Now().UTC(), Node: p.e.o.Node, Call: p.id,
+		Code: o.Code, Decision: &p.index, Outcome: ro,
+	}
+}

@@ -1,0 +1,138 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/tool"
+	"github.com/callgate/callgate/hostfx"
+)
+
+// Bounds of a host tool when nobody states one; the sandbox has its own.
+const (
+	hostTimeout = 30 * time.Second
+	hostOutput  = 1 << 20 // bytes
+	maxMessage  = 4096    // bytes of a host tool's error text
+)
+
+// Tool is something the engine can run. Make one with [Host] or [Wasm].
+type Tool struct {
+	manifest *tool.Manifest
+	digest   string // the pin of the whole descriptor
+	module   []byte // of wasm tools
+	pin      string // of wasm tools: the module's digest
+	host     func(context.Context, *hostfx.Effects, call.Args) ([]byte, error)
+	err      error // what New will say
+}
+
+// Wasm is the tool in dir: tool.yaml beside its module. What is wrong with it is
+// an error of [New].
+func Wasm(dir string) Tool {
+	m, module, err := tool.Load(dir)
+	if err != nil {
+		return Tool{err: err}
+	}
+	if m.Kind != "wasm" {
+		return Tool{err: fmt.Errorf("tool %s: kind %s in a directory of wasm tools", m.Name, m.Kind)}
+	}
+	return Tool{manifest: m, digest: m.Digest(), module: module, pin: call.Digest(module)}
+}
+
+// Host is a tool written in Go. The manifest is the text of its tool.yaml. In is
+// decoded from the canonical arguments, which fit the manifest's schema; members
+// that In lacks are refused. Out is encoded as JSON.
+//
+// The tool SHOULD reach the outside through its effects alone: they are checked
+// and recorded. Go code can do more than that, and nothing here stops it. The
+// effects are dead when the call ends, also for a tool that ignores its context
+// and goes on.
+func Host[In, Out any](manifest string, fn func(context.Context, *hostfx.Effects, In) (Out, error)) Tool {
+	m, err := tool.Parse([]byte(manifest))
+	if err != nil {
+		return Tool{err: err}
+	}
+	if m.Kind != "host" {
+		return Tool{err: fmt.Errorf("tool %s: kind %s for a tool written in Go", m.Name, m.Kind)}
+	}
+	return Tool{manifest: m, digest: m.Digest(), host: func(ctx context.Context, fx *hostfx.Effects, args call.Args) ([]byte, error) {
+		var in In
+		if err := json.Unmarshal(args.Bytes(), &in, json.RejectUnknownMembers(true)); err != nil {
+			return nil, errors.New("the manifest's schema allows arguments that the tool does not take")
+		}
+		out, err := fn(ctx, fx, in)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(out)
+	}}
+}
+
+// run runs the tool once.
+func (t *Tool) run(ctx context.Context, e *Engine, fx *hostfx.Effects, args call.Args) ([]byte, call.Outcome) {
+	if !fx.Grant().Is(t.digest, args) {
+		return nil, call.Outcome{Status: call.NotStarted, Code: call.CodeGrantMismatch}
+	}
+	if t.host != nil {
+		return t.runHost(ctx, e, fx, args)
+	}
+	if e.o.Guests == nil {
+		return nil, call.Outcome{Status: call.NotStarted, Code: call.CodeGuestUnavailable}
+	}
+	return e.o.Guests.Run(ctx, t.pin, args, fx)
+}
+
+type hostAnswer struct {
+	output []byte
+	err    error
+}
+
+// runHost waits for the tool until its time is up and not longer: Go code
+// cannot be stopped, but it can be left without effects.
+func (t *Tool) runHost(ctx context.Context, e *Engine, fx *hostfx.Effects, args call.Args) ([]byte, call.Outcome) {
+	bounds := fx.Grant().Caps().Bounds
+	limit := hostTimeout
+	if bounds.TimeoutMS > 0 {
+		limit = time.Duration(bounds.TimeoutMS) * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+
+	done := make(chan hostAnswer, 1)
+	go func() {
+		var a hostAnswer
+		defer func() { done <- a }()
+		defer e.caught(&a.err)
+		a.output, a.err = t.host(ctx, fx, args)
+	}()
+	select {
+	case a := <-done:
+		return hostOutcome(a, bounds)
+	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, call.Outcome{Status: call.Failed, Code: call.CodeTimeExceeded}
+		}
+		return nil, call.Outcome{Status: call.Failed, Code: call.CodeCancelled}
+	}
+}
+
+func hostOutcome(a hostAnswer, bounds call.Bounds) ([]byte, call.Outcome) {
+	most := int64(hostOutput)
+	if bounds.OutputBytes > 0 {
+		most = bounds.OutputBytes
+	}
+	switch {
+	case a.err != nil && call.CodeOf(a.err, "") == call.CodeInternal:
+		return nil, call.Outcome{Status: call.Failed, Code: call.CodeInternal}
+	case a.err != nil:
+		text := a.err.Error()
+		return nil, call.Outcome{Status: call.Failed, Code: call.CodeToolError, Stderr: []byte(text[:min(len(text), maxMessage)])}
+	case int64(len(a.output)) > most:
+		return nil, call.Outcome{Status: call.Failed, Code: call.CodeOutputExceeded}
+	}
+	return a.output, call.Outcome{Status: call.Succeeded, Code: call.CodeOK}
+}
