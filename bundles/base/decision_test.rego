@@ -1,0 +1,132 @@
+package callgate_test
+
+import data.callgate
+import data.callgate.sample
+import rego.v2
+
+reads := sample.with_tool("t", {}, ["analyst"])
+
+destroys := object.union(reads, {"tool": {"class": "destructive"}})
+
+grant := {"id": "g", "fs": [{"root": "docs", "path": ".", "modes": ["read"]}]}
+
+lead := {"name": "lead", "count": 1, "from": {"roles": ["lead"]}}
+
+budget := {"name": "budget", "key": "k", "burst": 5, "per": "1h"}
+
+test_nothing_said_denies if {
+	d := callgate.decision with input as reads
+	d == {"decision": "deny", "reasons": [{"code": "no_rule_allows", "rule": "callgate"}]}
+}
+
+test_no_input_denies if {
+	d := callgate.decision with input as {}
+	d.decision == "deny"
+}
+
+test_allow_carries_its_grant if {
+	d := callgate.decision with input as reads with data.callgate.rules.allow as {grant}
+	d.decision == "allow"
+	d.grants == {grant}
+	{l.name | some l in d.limits} == {"class:read"}
+}
+
+test_ask if {
+	d := callgate.decision with input as reads
+		with data.callgate.rules.allow as {grant}
+		with data.callgate.rules.ask as {lead}
+	d.decision == "requires-approval"
+	d.approvals == {lead}
+	d.grants == {grant}
+}
+
+test_ask_does_not_permit if {
+	d := callgate.decision with input as reads with data.callgate.rules.ask as {lead}
+	d.decision == "deny"
+}
+
+test_waive_does_not_permit if {
+	d := callgate.decision with input as reads with data.callgate.rules.waive as {"ask", "limit"}
+	d.decision == "deny"
+}
+
+test_deny_wins if {
+	d := callgate.decision with input as reads
+		with data.callgate.rules.allow as {grant}
+		with data.callgate.rules.deny as {{"code": "frozen", "message": "not today"}}
+	d.decision == "deny"
+	d.reasons == {{"code": "frozen", "message": "not today", "rule": "callgate.rules.deny"}}
+}
+
+test_deny_by_code if {
+	d := callgate.decision with input as reads with data.callgate.rules.deny as {"frozen"}
+	d.reasons == {{"code": "frozen", "rule": "callgate.rules.deny"}}
+}
+
+test_deny_by_text if {
+	d := callgate.decision with input as reads with data.callgate.rules.deny as {"Not today."}
+	d.reasons == {{"code": "denied", "message": "Not today.", "rule": "callgate.rules.deny"}}
+}
+
+test_limits_of_rules_and_defaults if {
+	d := callgate.decision with input as reads
+		with data.callgate.rules.allow as {grant}
+		with data.callgate.rules.limit as {budget}
+	{l.name | some l in d.limits} == {"budget", "class:read"}
+}
+
+test_default_limits_can_be_waived if {
+	d := callgate.decision with input as reads
+		with data.callgate.rules.allow as {grant}
+		with data.callgate.rules.limit as {budget}
+		with data.callgate.rules.waive as {"limit"}
+	d.limits == {budget}
+}
+
+bursts[class] := burst if {
+	some class in ["read", "write", "destructive", "unclassified"]
+	called := object.union(reads, {"tool": {"class": class}})
+	d := callgate.decision with input as called with data.callgate.rules.allow as {grant}
+	some l in d.limits
+	l.key == "alice"
+	burst := l.burst
+}
+
+test_default_limits_by_class if bursts == {"read": 60, "write": 10, "destructive": 2, "unclassified": 2}
+
+test_limits_of_nobody_are_shared if {
+	d := callgate.decision with input as {} with data.callgate.rules.allow as {grant} with data.callgate.rules.waive as {"ask"}
+	{l.key | some l in d.limits} == {""}
+}
+
+test_services_get_ten_times_as_much if {
+	d := callgate.decision with input as object.union(reads, {"principal": {"kind": "service"}})
+		with data.callgate.rules.allow as {grant}
+	{l.burst | some l in d.limits} == {600}
+}
+
+test_destructive_asks if {
+	d := callgate.decision with input as destroys with data.callgate.rules.allow as {grant}
+	d.decision == "requires-approval"
+	{a.name | some a in d.approvals} == {"destructive"}
+}
+
+test_unclassified_asks if {
+	d := callgate.decision with input as object.union(reads, {"tool": {"class": "unclassified"}})
+		with data.callgate.rules.allow as {grant}
+	d.decision == "requires-approval"
+}
+
+test_destructive_asks_once if {
+	d := callgate.decision with input as destroys
+		with data.callgate.rules.allow as {grant}
+		with data.callgate.rules.ask as {lead}
+	d.approvals == {lead}
+}
+
+test_destructive_can_be_waived if {
+	d := callgate.decision with input as destroys
+		with data.callgate.rules.allow as {grant}
+		with data.callgate.rules.waive as {"ask"}
+	d.decision == "allow"
+}

@@ -1,0 +1,68 @@
+// Package bundles holds the Rego that Callgate ships.
+//
+// [Base] is the library that makes one decision out of the words that rules say.
+// It is vendored into a project, under callgate/ in its bundle, so that plain OPA
+// runs the project's policy as it stands; [Digest] tells whether that copy is the
+// one that was shipped. [Project] is the policy that a new project starts with.
+package bundles
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+)
+
+// Tests stay behind: they are about the library alone, and a project's rules
+// would get in their way.
+//
+//go:embed base/decision.rego base/defaults.rego base/lib.rego
+//go:embed base/malformed.rego base/sample.rego base/words.rego
+var base embed.FS
+
+//go:embed project
+var project embed.FS
+
+// Base returns the base library, without its tests.
+func Base() fs.FS { return sub(base, "base") }
+
+// Project returns a small policy with its data and tests. It needs [Base] under
+// callgate/ beside it.
+func Project() fs.FS { return sub(project, "project") }
+
+func sub(f fs.FS, dir string) fs.FS {
+	s, err := fs.Sub(f, dir)
+	if err != nil {
+		panic("bundles: internal error: " + err.Error()) // dir is a constant of this file
+	}
+	return s
+}
+
+// Digest is sha256:<hex> over the path and bytes of every file in fsys, sorted
+// by path. Anything but regular files and directories is an error.
+func Digest(fsys fs.FS) (string, error) {
+	h := sha256.New()
+	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if !d.Type().IsRegular() {
+			return fmt.Errorf("%s: not a regular file", name)
+		}
+		b, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return err
+		}
+		// Lengths keep the end of one part from being read as the start of the next.
+		fmt.Fprintf(h, "file %d %d\n", len(name), len(b))
+		_, _ = io.WriteString(h, name)
+		_, _ = h.Write(b)
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+}

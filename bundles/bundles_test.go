@@ -1,0 +1,148 @@
+package bundles_test
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/callgate/callgate/bundles"
+)
+
+const (
+	schema       = "../rego/schema/input.json"
+	capabilities = "../rego/schema/capabilities.json"
+)
+
+// opa runs plain OPA, of the version that is linked into the engine.
+func opa(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", append([]string{"tool", "opa"}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Errorf("opa %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// vendored is the project as init writes it.
+func vendored(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for to, from := range map[string]fs.FS{dir: bundles.Project(), filepath.Join(dir, "callgate"): bundles.Base()} {
+		if err := os.CopyFS(to, from); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestPlainOPA(t *testing.T) {
+	for name, dir := range map[string]string{"base": "base", "project": vendored(t)} {
+		t.Run(name, func(t *testing.T) {
+			opa(t, "test", "-b", "--fail-on-empty", dir)
+			opa(t, "check", "-b", "--strict", "-s", schema, "--capabilities", capabilities, dir)
+			opa(t, "fmt", "--fail", "--diff", dir)
+		})
+	}
+}
+
+// What the input does not have is an error for authors before it is one for
+// the engine.
+func TestPlainOPAChecksTheInput(t *testing.T) {
+	dir := vendored(t)
+	src := "package callgate.rules\n\ndeny contains \"x\" if input.tool.nmae == \"x\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "typo.rego"), []byte(src), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "go", "tool", "opa", "check", "-b", "--strict", "-s", schema, dir).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "input.tool.nmae") {
+		t.Errorf("opa check = %v\n%s", err, out)
+	}
+}
+
+func TestCoverage(t *testing.T) {
+	var report struct {
+		Files map[string]struct {
+			NotCovered []any `json:"not_covered"`
+		} `json:"files"`
+	}
+	for name, dir := range map[string]string{"base": "base", "project": vendored(t)} {
+		out := opa(t, "test", "-b", "--coverage", "--format", "json", dir)
+		if err := json.Unmarshal([]byte(out), &report); err != nil {
+			t.Fatal(err)
+		}
+		for file, f := range report.Files {
+			switch {
+			case filepath.Base(file) == "words.rego": // rules that never hold: each word with nothing in it
+			case name == "project" && strings.Contains(file, "/callgate/"):
+			case len(f.NotCovered) > 0:
+				t.Errorf("%s: not covered: %v", file, f.NotCovered)
+			}
+		}
+		if len(report.Files) < 2 {
+			t.Errorf("%s: the report has %d files", name, len(report.Files))
+		}
+		clear(report.Files)
+	}
+}
+
+func TestBaseIsAllOfIt(t *testing.T) {
+	names, err := filepath.Glob("base/*.rego")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, n := range names {
+		if !strings.HasSuffix(n, "_test.rego") {
+			want = append(want, filepath.Base(n))
+		}
+	}
+	got, err := fs.Glob(bundles.Base(), "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("Base() has %v, base/ has %v", got, want)
+	}
+}
+
+func TestDigest(t *testing.T) {
+	of := func(fsys fs.FS) string {
+		t.Helper()
+		d, err := bundles.Digest(fsys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
+	first := of(fstest.MapFS{"a": file("x"), "b/c": file("y")})
+	if got := of(fstest.MapFS{"b/c": file("y"), "a": file("x")}); got != first {
+		t.Error("the order matters")
+	}
+	if !strings.HasPrefix(first, "sha256:") || len(first) != len("sha256:")+64 {
+		t.Errorf("Digest() = %s", first)
+	}
+	for name, fsys := range map[string]fstest.MapFS{
+		"bytes":    {"a": file("z"), "b/c": file("y")},
+		"path":     {"a": file("x"), "b/d": file("y")},
+		"missing":  {"a": file("x")},
+		"extra":    {"a": file("x"), "b/c": file("y"), "d": file("")},
+		"boundary": {"a": file("xfile 3 1\nb/cy")},
+	} {
+		if of(fsys) == first {
+			t.Errorf("%s does not matter", name)
+		}
+	}
+	if got, want := of(os.DirFS(filepath.Join(vendored(t), "callgate"))), of(bundles.Base()); got != want {
+		t.Errorf("a copy of Base() is %s, Base() is %s", got, want)
+	}
+	if _, err := bundles.Digest(fstest.MapFS{"a": {Mode: fs.ModeSymlink}}); err == nil {
+		t.Error("a link has a digest")
+	}
+}

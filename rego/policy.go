@@ -1,0 +1,112 @@
+// Package rego turns a bundle of Rego into a Policy.
+//
+// [Open] reads, checks and compiles a bundle once and may take its time;
+// [Policy.Decide] is the hot path: concurrent, and a pure function of the bundle
+// and the input. Policies are plain OPA. Two settings are stricter than those of
+// a plain opa test: an error in a builtin is an error of the decision, and every
+// rule is evaluated, so that the order of rules never matters.
+//
+// # What a policy cannot do
+//
+// Read anything but its input and its data. Builtins that could, such as
+// http.send, are not among [Capabilities], and a bundle that calls one does not
+// load. The time is the input's env.now_ns.
+package rego
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/metrics"
+	oparego "github.com/open-policy-agent/opa/v1/rego"
+	"github.com/open-policy-agent/opa/v1/storage"
+	"github.com/open-policy-agent/opa/v1/topdown"
+
+	"github.com/callgate/callgate/engine/call"
+)
+
+// Policy is one bundle, compiled. It never changes, and may be used by any
+// number of goroutines at once.
+type Policy struct {
+	query    oparego.PreparedEvalQuery
+	txn      storage.Transaction // open for reading for ever: nothing writes
+	revision call.Revision
+}
+
+// Revision names the bundle that decides.
+func (p *Policy) Revision() call.Revision { return p.revision }
+
+// Decide asks the policy about one call. It neither keeps nor changes in.
+//
+// # Errors
+//
+// Each is an [*call.Error] and means no. [call.CodePolicyUndefined]: the policy
+// has no answer. [call.CodePolicyError]: a conflict, a builtin's error, or a
+// defect in the evaluator. [call.CodePolicyTimeout]: ctx ended first, by its
+// deadline or because the caller went away. [call.CodePolicyShape]: the answer is
+// not a decision. [call.CodeCapsInvalid] and [call.CodeCapsTooMany]: it grants
+// what are not capabilities, or too many. [call.CodeObligationUnsupported]: it
+// charges a limit afterwards.
+func (p *Policy) Decide(ctx context.Context, in *call.Input) (call.Decision, error) {
+	v, err := inputValue(in)
+	if err != nil {
+		return call.Decision{}, &call.Error{Code: call.CodePolicyError, Detail: "the input has no JSON form", Err: err}
+	}
+	return p.decide(ctx, v, in.Env.NowNS)
+}
+
+// decide takes the input as a value, so that tests can ask about inputs that
+// the engine never makes.
+func (p *Policy) decide(ctx context.Context, in ast.Value, nowNS int64) (_ call.Decision, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &call.Error{Code: call.CodePolicyError, Err: fmt.Errorf("panic in the evaluator: %v", r)}
+		}
+	}()
+	v, err := p.eval(ctx, in, nowNS)
+	if err != nil {
+		return call.Decision{}, err
+	}
+	d, err := decode(v)
+	if err != nil {
+		return call.Decision{}, err
+	}
+	d.Revisions = []call.Revision{p.revision}
+	return d, nil
+}
+
+func (p *Policy) eval(ctx context.Context, in ast.Value, nowNS int64) (ast.Value, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, &call.Error{Code: call.CodePolicyTimeout, Err: err}
+	}
+	cancel := topdown.NewCancel()
+	stop := context.AfterFunc(ctx, cancel.Cancel)
+	defer stop()
+
+	rs, err := p.query.Eval(ctx,
+		oparego.EvalParsedInput(in),
+		oparego.EvalTime(time.Unix(0, nowNS).UTC()),
+		oparego.EvalEarlyExit(false),
+		oparego.EvalTransaction(p.txn),
+		oparego.EvalExternalCancel(cancel), // spares OPA a goroutine for each call
+		oparego.EvalMetrics(metrics.NoOp()),
+		oparego.EvalGenerateJSON(func(t *ast.Term, _ *oparego.EvalContext) (any, error) { return t.Value, nil }),
+	)
+	switch {
+	case ctx.Err() != nil:
+		// Even with an answer: some builtins do not watch for the end.
+		return nil, &call.Error{Code: call.CodePolicyTimeout, Err: errors.Join(ctx.Err(), err)}
+	case err != nil:
+		return nil, &call.Error{Code: call.CodePolicyError, Err: err}
+	case len(rs) != 1 || len(rs[0].Expressions) != 1:
+		return nil, &call.Error{Code: call.CodePolicyUndefined}
+	}
+	v, ok := rs[0].Expressions[0].Value.(ast.Value)
+	if !ok {
+		return nil, &call.Error{Code: call.CodePolicyUndefined}
+	}
+	return v, nil
+}
