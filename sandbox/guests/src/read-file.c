@@ -1,0 +1,29 @@
+// read-file: {"path": "/docs/x.txt"} gives {"text": "..."}, the first 256 KiB
+// of the file. "truncated": true says that there is more.
+#include <fcntl.h>
+
+#include "guest.h"
+
+enum { LIMIT = 256 << 10 };
+
+int main(void) {
+  char *path = argument("path");
+  int fd = open(path, O_RDONLY);
+  if (fd < 0) fail("cannot open: ", strerror(errno));
+  size_t n;
+  char *text = read_all(fd, LIMIT + 1, &n);
+  if (!text) fail("cannot read: ", strerror(errno));
+  int truncated = n > LIMIT;
+  if (truncated) {
+    n = LIMIT;
+    // Do not cut a character in two.
+    size_t back = 0;
+    while (back < 3 && back < n && (text[n - 1 - back] & 0xc0) == 0x80) back++;
+    if (back < n && (text[n - 1 - back] & 0xc0) == 0xc0 && sequence((unsigned char *)text + n - 1 - back, back + 1) == 0) n -= back + 1;
+  }
+  puts_json("{\"text\":");
+  quote(text, n);
+  puts_json(truncated ? ",\"truncated\":true}" : "}");
+  flush();
+  return 0;
+}

@@ -1,0 +1,137 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/sandbox/meter"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+)
+
+// guest is one installed module.
+type guest struct {
+	compiled  wazero.CompiledModule
+	memoryMin int64 // bytes that it needs to start
+	init      bool  // a reactor with something to run first
+	entry     string
+}
+
+// Exports that make a guest a command or a reactor.
+const (
+	entryCommand = "_start"
+	entryReactor = "callgate_call"
+	entryInit    = "_initialize"
+)
+
+// signature is the type of a function, as bytes of the binary format.
+type signature struct{ params, results []byte }
+
+// Install checks, rewrites and compiles a module, so that Run can run it by
+// its digest. Installing a digest again does nothing. Compiling cannot be
+// interrupted; ctx is looked at before.
+//
+// # Errors
+//
+// [*call.Error] with [call.CodeGuestUnavailable]: the digest is not that of the
+// module, the module is malformed or over a limit (then also a [*meter.Error]),
+// it imports anything but functions of wasi_snapshot_preview1, it is neither a
+// command nor a reactor, or it does not compile. ctx's error when ctx is done;
+// [call.CodeEngineClosed] after Close.
+func (s *Sandbox) Install(ctx context.Context, digest string, module []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if got := call.Digest(module); got != digest {
+		return unusable(fmt.Errorf("the module's digest is %s, not %s", got, digest))
+	}
+	s.installing.Lock()
+	defer s.installing.Unlock()
+	if s.closed {
+		return &call.Error{Code: call.CodeEngineClosed}
+	}
+	if s.guest(digest) != nil {
+		return nil
+	}
+	m, err := meter.Rewrite(module, meter.Limits{})
+	if err != nil {
+		return unusable(err)
+	}
+	g := &guest{memoryMin: int64(m.MemoryMin) * meter.PageSize}
+	if err := errors.Join(s.checkImports(m), g.checkExports(m)); err != nil {
+		return unusable(err)
+	}
+	if g.compiled, err = s.runtime.CompileModule(ctx, m.Wasm); err != nil {
+		return unusable(err)
+	}
+	s.mu.Lock()
+	s.modules[digest] = g
+	s.mu.Unlock()
+	return nil
+}
+
+func unusable(err error) error {
+	return &call.Error{Code: call.CodeGuestUnavailable, Detail: "the module cannot be used", Err: err}
+}
+
+// checkImports refuses at install what would fail when it is instantiated.
+func (s *Sandbox) checkImports(m *meter.Module) error {
+	var errs []error
+	for _, i := range m.Imports {
+		want, known := s.wasi[i.Name]
+		switch {
+		case i.Module != wasi_snapshot_preview1.ModuleName || !known:
+			errs = append(errs, fmt.Errorf("the host has no function %q of %q", i.Name, i.Module))
+		case !slices.Equal(i.Type.Params, want.params) || !slices.Equal(i.Type.Results, want.results):
+			errs = append(errs, fmt.Errorf("the function %q of %q has another type", i.Name, i.Module))
+		}
+	}
+	if len(m.Imports) > 0 && !m.HasMemory {
+		errs = append(errs, errors.New("the module uses functions of the host and has no memory for them"))
+	}
+	return errors.Join(errs...)
+}
+
+// checkExports finds out what kind of guest it is.
+func (g *guest) checkExports(m *meter.Module) error {
+	var command, reactor bool
+	for _, e := range m.Exports {
+		if e.Kind != meter.Func {
+			continue
+		}
+		results := 0
+		switch e.Name {
+		case entryCommand:
+			command = true
+		case entryReactor:
+			reactor, results = true, 1
+		case entryInit:
+			g.init = true
+		default:
+			continue
+		}
+		if len(e.Type.Params) != 0 || len(e.Type.Results) != results || results == 1 && e.Type.Results[0] != i32 {
+			return fmt.Errorf("the exported function %q has another type", e.Name)
+		}
+	}
+	switch {
+	case command && reactor:
+		return fmt.Errorf("the module exports both %q and %q", entryCommand, entryReactor)
+	case command:
+		g.entry, g.init = entryCommand, false
+	case reactor:
+		g.entry = entryReactor
+	default:
+		return fmt.Errorf("the module exports neither %q nor %q", entryCommand, entryReactor)
+	}
+	return nil
+}
+
+func (s *Sandbox) guest(digest string) *guest {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.modules[digest]
+}

@@ -1,0 +1,2 @@
+;; Needs 128 MiB to start.
+(module (memory (export "memory") 2048) (func (export "_start")))

@@ -1,0 +1,11 @@
+;; As iovamp, with few vectors that add up to more than the memory.
+(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+  (memory (export "memory") 2)
+  (func (export "_start") (local $i i32)
+    (loop $l
+      (i32.store (i32.add (local.get $i) (i32.const 4)) (i32.const 0x10000))
+      (local.set $i (i32.add (local.get $i) (i32.const 8)))
+      (br_if $l (i32.lt_u (local.get $i) (i32.const 24))))
+    (call $exit (call $write (i32.const 2) (i32.const 0) (i32.const 3) (i32.const 64)))))

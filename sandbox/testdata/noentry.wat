@@ -1,0 +1,2 @@
+;; Exports nothing to call.
+(module (memory (export "memory") 1) (func (export "main")))
