@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -14,7 +16,9 @@ import (
 	"github.com/callgate/callgate/engine"
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/state"
+	"github.com/callgate/callgate/engine/tool"
 	"github.com/callgate/callgate/hostfx"
+	"github.com/callgate/callgate/sandbox/guests"
 )
 
 // policy decides with a function.
@@ -183,7 +187,9 @@ func TestRefusals(t *testing.T) {
 		{name: "a kind nobody knows", change: func(c *call.Call) { c.Principal.Kind = "root" }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
 		{name: "an id with a line break", change: func(c *call.Call) { c.Principal.ID = "a\nb" }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
 		{name: "an id that is not text", change: func(c *call.Call) { c.Principal.ID = "\xff" }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
-		{name: "a nested chain", change: func(c *call.Call) { c.Principal.OnBehalfOf = []call.Principal{{ID: "b", Kind: "user", OnBehalfOf: []call.Principal{alice}}} }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
+		{name: "a nested chain", change: func(c *call.Call) {
+			c.Principal.OnBehalfOf = []call.Principal{{ID: "b", Kind: "user", OnBehalfOf: []call.Principal{alice}}}
+		}, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
 		{name: "claims that are not JSON", change: func(c *call.Call) { c.Principal.Claims = map[string]jsontext.Value{"x": []byte("{")} }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
 		{name: "too large", change: func(c *call.Call) { c.Args = []byte(`{"text":"` + strings.Repeat("x", call.MaxArgsBytes) + `"}`) }, want: call.CodeArgsTooLarge, is: engine.ErrDenied},
 		{name: "duplicate keys", change: func(c *call.Call) { c.Args = []byte(`{"text":"a","text":"b"}`) }, want: call.CodeArgsInvalid, is: engine.ErrDenied},
@@ -379,9 +385,13 @@ func TestToolFailures(t *testing.T) {
 		fn   func(context.Context, *hostfx.Effects, echoArgs) (string, error)
 		want call.Code
 	}{
-		{"reports an error", func(context.Context, *hostfx.Effects, echoArgs) (string, error) { return "", errors.New("no such thing") }, call.CodeToolError},
+		{"reports an error", func(context.Context, *hostfx.Effects, echoArgs) (string, error) {
+			return "", errors.New("no such thing")
+		}, call.CodeToolError},
 		{"panics", func(context.Context, *hostfx.Effects, echoArgs) (string, error) { panic("canary") }, call.CodeInternal},
-		{"says too much", func(context.Context, *hostfx.Effects, echoArgs) (string, error) { return strings.Repeat("x", 1000), nil }, call.CodeOutputExceeded},
+		{"says too much", func(context.Context, *hostfx.Effects, echoArgs) (string, error) {
+			return strings.Repeat("x", 1000), nil
+		}, call.CodeOutputExceeded},
 		{"takes too long", func(ctx context.Context, _ *hostfx.Effects, _ echoArgs) (string, error) { <-ctx.Done(); select {} }, call.CodeTimeExceeded},
 	}
 	for _, tt := range tests {
@@ -563,4 +573,32 @@ func TestEffectsDieWithTheCall(t *testing.T) {
 	if _, err := kept.ReadFile("/docs/x"); err == nil {
 		t.Error("a dead grant reads")
 	}
+}
+
+// digest is the pin of the tool.
+func (c *counted) digest(t testing.TB) string {
+	t.Helper()
+	m, err := tool.Parse([]byte(echoManifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Digest()
+}
+
+// guestTool writes the directory of a wasm tool around one of our guests.
+func guestTool(t testing.TB, name, input string) (dir string) {
+	t.Helper()
+	module, err := guests.Module(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	manifest := fmt.Sprintf("name: %s\ndescription: a guest\nkind: wasm\nclass: read\nmodule: m.wasm\nsha256: %q\ninput: %s\n",
+		name, strings.TrimPrefix(call.Digest(module), "sha256:"), input)
+	for file, b := range map[string][]byte{"tool.yaml": []byte(manifest), "m.wasm": module} {
+		if err := os.WriteFile(filepath.Join(dir, file), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }

@@ -51,7 +51,13 @@ func Canonical(raw []byte) (Args, error) {
 }
 
 // invalid keeps err away from the caller: its text quotes the input.
-func invalid(err error) error { return &Error{Code: CodeArgsInvalid, Err: err} }
+func invalid(err error) error {
+	e := &Error{Code: CodeArgsInvalid, Detail: "not well-formed JSON", Err: err}
+	if errors.Is(err, jsontext.ErrDuplicateName) {
+		e.Detail = "a key occurs twice"
+	}
+	return e
+}
 
 // checkTokens walks the one object in raw. The decoder itself refuses
 // duplicate keys and invalid UTF-8.
@@ -60,7 +66,7 @@ func checkTokens(raw []byte) error {
 	if d.PeekKind() != '{' {
 		return &Error{Code: CodeArgsInvalid, Detail: "not an object"}
 	}
-	for first := true; ; first = false {
+	for done := false; ; {
 		t, err := d.ReadToken()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -68,9 +74,10 @@ func checkTokens(raw []byte) error {
 		if err != nil {
 			return invalid(err)
 		}
-		if !first && d.StackDepth() == 0 && t.Kind() != '}' {
+		if done {
 			return &Error{Code: CodeArgsInvalid, Detail: "more than one value"}
 		}
+		done = d.StackDepth() == 0
 		if d.StackDepth() > MaxArgsDepth {
 			return &Error{Code: CodeArgsInvalid, Detail: "nested too deep"}
 		}

@@ -162,7 +162,7 @@ type Outcome struct {
 	Fuel          int64         `json:"fuel,omitzero"`           // units burnt by a guest
 	MemoryBytes   int64         `json:"memory_bytes,omitzero"`   // most that a guest held
 	MemoryRefused bool          `json:"memory_refused,omitzero"` // a guest asked for more than its grant
-	Took          time.Duration `json:"took_ns,format:nano"`
+	Took          time.Duration `json:"-"`                       // the json package has no form for durations
 
 	// Stderr is what the tool logged, capped. It may hold anything the tool
 	// saw, so it goes to the caller on request and never into a record.

@@ -9,7 +9,7 @@ type Caps struct {
 	FS        []FS     `json:"fs,omitzero"`
 	HTTP      []HTTP   `json:"http,omitzero"`
 	Exec      []Exec   `json:"exec,omitzero"`
-	Secrets   []string `json:"secrets,omitzero"` // names
+	Secrets   []string `json:"secrets,omitzero"` // names that the tool itself may read
 	Workspace bool     `json:"workspace,omitzero"`
 	Plan      bool     `json:"plan,omitzero"`
 	Log       bool     `json:"log,omitzero"`
@@ -20,7 +20,7 @@ type Caps struct {
 type FS struct {
 	Root  string   `json:"root"`
 	Path  string   `json:"path"`  // slash-separated, "." for the root itself
-	Modes []string `json:"modes"` // read, append, write, list, remove
+	Modes []string `json:"modes"` // read, append, write, list, remove; none implies another
 }
 
 // HTTP gives requests to any of Hosts on any of Ports with any of Methods
@@ -29,20 +29,22 @@ type HTTP struct {
 	Hosts    []string `json:"hosts"` // exact, or "*.x.y" for exactly one label
 	Ports    []int    `json:"ports"`
 	Methods  []string `json:"methods"`
-	Paths    []string `json:"paths"`    // prefixes by decoded segments, "/" for all
-	Networks []string `json:"networks"` // "public" or ranges the operator named
-	Plain    bool     `json:"plain,omitzero"`
+	Paths    []string `json:"paths"`          // prefixes, decoded and by whole segments; "/" for all
+	Networks []string `json:"networks"`       // "public" or ranges the operator named
+	Plain    bool     `json:"plain,omitzero"` // http as well, to loopback only
 	Secret   *Secret  `json:"secret,omitzero"`
 }
 
-// Secret names the credential that a request under this entry carries.
+// Secret names the credential that a request under this entry carries. The entry
+// is for requests that name it and for no others.
 type Secret struct {
 	Name string `json:"name"`
 	As   string `json:"as"` // bearer, basic or header
 }
 
-// Exec gives runs of one command with arguments that match Args, one pattern an
-// argument.
+// Exec gives runs of one command with arguments that match Args, one pattern for
+// each: "abc" that argument, "abc*" any that begins so, "*" any that does not
+// begin with a hyphen. No Args is no arguments.
 type Exec struct {
 	Command string   `json:"command"`
 	Args    []string `json:"args"`

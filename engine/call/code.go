@@ -74,9 +74,9 @@ const (
 
 // CodeInfo describes one code.
 type CodeInfo struct {
-	Code    Code
-	Class   Class
-	Meaning string
+	Code    Code   `json:"code"`
+	Class   Class  `json:"class"`
+	Meaning string `json:"meaning"`
 }
 
 var codes = []CodeInfo{

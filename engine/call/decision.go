@@ -53,8 +53,8 @@ type Reason struct {
 
 // RuleGrant is what one rule grants.
 type RuleGrant struct {
-	ID   string `json:"id,omitzero"`
-	Caps `json:",inline"`
+	ID string `json:"id,omitzero"`
+	Caps
 }
 
 // ApprovalRule says who must approve a call before it runs. Its identity is

@@ -98,9 +98,23 @@ type RecordEffect struct {
 // Change is what a record does to the state. Folding the changes of all
 // records, in any order, gives the state back.
 type Change struct {
-	TATs    map[string]int64 `json:"tats,string,omitzero"` // limit key -> theoretical arrival time, Unix ns; folded by max
-	Asked   *Approval        `json:"asked,omitzero"`
-	Session *SessionChange   `json:"session,omitzero"`
+	TATs    TATs           `json:"tats,omitzero"`
+	Asked   *Approval      `json:"asked,omitzero"`
+	Session *SessionChange `json:"session,omitzero"`
+}
+
+// TATs are theoretical arrival times: limit key -> Unix ns; folded by max. In
+// JSON they are strings, since RFC 8785 would round them.
+type TATs map[string]int64
+
+// MarshalJSONTo writes the times as strings.
+func (t TATs) MarshalJSONTo(e *jsontext.Encoder) error {
+	return json.MarshalEncode(e, map[string]int64(t), json.StringifyNumbers(true))
+}
+
+// UnmarshalJSONFrom reads the times from strings.
+func (t *TATs) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	return json.UnmarshalDecode(d, (*map[string]int64)(t), json.StringifyNumbers(true))
 }
 
 // IsZero reports whether c changes nothing.

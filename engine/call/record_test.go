@@ -1,0 +1,127 @@
+package call
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+	"github.com/gowebpki/jcs"
+)
+
+func fullRecord() Record {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
+	index := int64(7)
+	return Record{
+		Type: TypeDecision, Time: at, Node: "n", Call: "c",
+		Principal: &RecordPrincipal{ID: "alice", Kind: "user", Roles: []string{"r"}, Tenant: "t", Auth: Auth{"uid", "host"}, OnBehalfOf: []RecordPrincipal{{ID: "bob", Kind: "user"}}},
+		Session:   "s", Tool: &RecordTool{Name: "t", Kind: "wasm", Digest: "sha256:1", Unknown: "hmac-sha256:2"},
+		Args: "hmac-sha256:3", RawArgs: "hmac-sha256:4", Verdict: Deny, Code: CodePolicyDenied,
+		Reasons: []RecordReason{{"code", "rule"}},
+		Caps:    &Caps{FS: []FS{{"w", "a", []string{"read"}}}, Log: true, Bounds: Bounds{Fuel: maxBound}},
+		Policy:  []Revision{{"b", "1", "sha256:5"}},
+		Change: &Change{
+			TATs:    TATs{"limit": 1<<62 + 1, "other": -1},
+			Asked:   &Approval{ID: "a", Binding: "hmac-sha256:6", Asked: at, Expires: at.Add(time.Hour), Rules: []ApprovalRule{{Name: "lead", Count: 1, From: From{Roles: []string{"lead"}}}}},
+			Session: &SessionChange{ID: "s", Version: 2, Labels: []string{"l"}},
+		},
+		Decision: &index,
+		Outcome:  &RecordOutcome{Status: Failed, Exit: 1, Effects: []RecordEffect{{"fs.read", "fs[0]", "hmac-sha256:7", "ok", 3}}, Fuel: 1, MemoryBytes: 2, MemoryRefused: true, OutputBytes: 3, TookUS: 4},
+		CutBytes: 9,
+	}
+}
+
+func TestRecordRoundTrip(t *testing.T) {
+	full := fullRecord()
+	for v, i := reflect.ValueOf(full), 0; i < v.NumField(); i++ {
+		if v.Field(i).IsZero() {
+			t.Fatalf("the test's record lacks %s", v.Type().Field(i).Name)
+		}
+	}
+	zero := int64(0)
+	for name, r := range map[string]Record{
+		"full":               full,
+		"least":              {Type: TypeCut, Time: full.Time},
+		"first decision":     {Type: TypeOutcome, Time: full.Time, Decision: &zero},
+		"a time in 64 bits":  {Type: TypeDecision, Time: full.Time, Change: &Change{TATs: TATs{"l": 1<<63 - 1}}},
+		"caps that say none": {Type: TypeDecision, Time: full.Time, Caps: &Caps{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			line, err := r.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if canonical, err := jcs.Transform(line); err != nil || !bytes.Equal(line, canonical) || bytes.ContainsRune(line, '\n') {
+				t.Errorf("not canonical: %s, %v", line, err)
+			}
+			got, err := DecodeRecord(line)
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			if d := cmp.Diff(r, got); d != "" {
+				t.Errorf("round trip (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestDecodeRecordIsStrict(t *testing.T) {
+	line, err := fullRecord().Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := string(line)
+	for name, bad := range map[string]string{
+		"unknown member":        strings.Replace(s, `"call":`, `"cal":`, 1),
+		"unknown inner member":  strings.Replace(s, `"binding":`, `"bindin":`, 1),
+		"other case":            strings.Replace(s, `"call":`, `"Call":`, 1),
+		"twice":                 strings.Replace(s, `"call":"c"`, `"call":"c","call":"d"`, 1),
+		"time as a number":      strings.Replace(s, `"4611686018427387905"`, `4611686018427387905`, 1),
+		"time beyond 64 bits":   strings.Replace(s, `"4611686018427387905"`, `"9223372036854775808"`, 1),
+		"bound of zero":         strings.Replace(s, `"fuel":9007199254740991`, `"fuel":0`, 1),
+		"two records in a line": s + s,
+		"cut off":               s[:len(s)-1],
+	} {
+		if bad == s {
+			t.Fatalf("%s: the test changes nothing", name)
+		}
+		if _, err := DecodeRecord([]byte(bad)); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestChangeIsZero(t *testing.T) {
+	if !(Change{}).IsZero() || !(Change{TATs: TATs{}}).IsZero() {
+		t.Error("no change is a change")
+	}
+	for _, c := range []Change{{TATs: TATs{"l": 0}}, {Asked: &Approval{}}, {Session: &SessionChange{}}} {
+		if c.IsZero() {
+			t.Errorf("%+v is no change", c)
+		}
+	}
+}
+
+func TestOutcomeJSON(t *testing.T) {
+	want := Outcome{Status: Succeeded, Code: CodeOK, Effects: []Effect{{"fs.read", "fs[0]", "w/a", "ok", 3}}}
+	b, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := string(b); strings.Contains(s, "exit") {
+		t.Errorf("Marshal = %s", s)
+	}
+	var got Outcome
+	if err := json.Unmarshal(b, &got); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("round trip (-want +got):\n%s", d)
+	}
+	if b, err := json.Marshal(Outcome{Stderr: []byte("CANARY")}); err != nil || bytes.Contains(b, []byte("CANARY")) {
+		t.Errorf("stderr shows: %s, %v", b, err)
+	}
+}
