@@ -1,0 +1,210 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/callgate/callgate/engine"
+	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/local"
+)
+
+type callParams struct {
+	as, kind, tenant, tool, args, justification, output string
+	roles                                               []string
+}
+
+func newCall() *cobra.Command {
+	var p callParams
+	cmd := &cobra.Command{
+		Use:   "call",
+		Short: "Make one tool call through the gate",
+		Long: `Call takes one tool call down the whole road: policy decides, the decision is
+recorded, the tool runs within its grant, and what it did is recorded.
+
+The tool's output goes to stdout. With -o json the whole result does. Who calls is
+only asserted by --as, and recorded as such.`,
+		Example: `  callgate call --as alice --roles analyst --tool read-file --args '{"path": "/docs/welcome.txt"}'
+  callgate call --as alice --roles analyst --tool read-file --args @args.json -o json
+  echo '{"path": "/docs/welcome.txt"}' | callgate call --as alice --roles analyst --tool read-file --args -`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.run(cmd) },
+	}
+	addConfigFlags(cmd)
+	outputFlag(cmd, &p.output)
+	f := cmd.Flags()
+	f.StringVar(&p.as, "as", "", "id of who calls")
+	f.StringVar(&p.kind, "kind", "user", "what they are: agent, user or service")
+	f.StringVar(&p.tenant, "tenant", "", "their tenant")
+	f.StringSliceVar(&p.roles, "roles", nil, "their roles, separated by commas")
+	f.StringVar(&p.tool, "tool", "", "name of the tool")
+	f.StringVar(&p.args, "args", "{}", "arguments: JSON, @file, or - for stdin")
+	f.StringVar(&p.justification, "justification", "", "why, in the caller's own words")
+	for _, name := range []string{"as", "tool"} {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag was defined above
+		}
+	}
+	return cmd
+}
+
+func (p *callParams) run(cmd *cobra.Command) error {
+	conf, err := loadConfig(cmd)
+	if err != nil {
+		return err
+	}
+	c, err := p.call(cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	e, err := local.Open(cmd.Context(), conf.local(cmd.ErrOrStderr()))
+	if err != nil {
+		return err
+	}
+	res, callErr := e.Do(cmd.Context(), c)
+	// The outcome is durable once the engine is closed: only then is the call over.
+	if err := e.Close(); err != nil {
+		return fmt.Errorf("closing the log: %w", err)
+	}
+	return report(cmd, p.output, p.tool, res, callErr)
+}
+
+// call builds the call from the flags.
+func (p *callParams) call(in io.Reader) (call.Call, error) {
+	args, err := readArgs(p.args, in)
+	if err != nil {
+		return call.Call{}, err
+	}
+	c := call.Call{
+		Principal: asserted(p.as, p.kind, p.tenant, p.roles),
+		Tool:      p.tool,
+		Args:      args,
+	}
+	if p.justification != "" {
+		q, err := jsontext.AppendQuote(nil, p.justification)
+		if err != nil {
+			return call.Call{}, fmt.Errorf("--justification: %w", err)
+		}
+		c.Asserted = fmt.Appendf(nil, `{"justification":%s,"context":{}}`, q)
+	}
+	return c, nil
+}
+
+// asserted is a principal for whom there is nothing but the caller's word.
+func asserted(id, kind, tenant string, roles []string) call.Principal {
+	return call.Principal{ID: id, Kind: kind, Tenant: tenant, Roles: roles, Auth: call.Auth{Method: "asserted"}}
+}
+
+// readArgs reads at most a byte more than the engine takes, so that what is too
+// large is refused and recorded by the engine like any other call.
+func readArgs(arg string, in io.Reader) ([]byte, error) {
+	switch {
+	case arg == "-":
+		return io.ReadAll(io.LimitReader(in, call.MaxArgsBytes+1))
+	case strings.HasPrefix(arg, "@"):
+		f, err := os.Open(arg[1:])
+		if err != nil {
+			return nil, fmt.Errorf("--args: %w", err)
+		}
+		defer f.Close()
+		return io.ReadAll(io.LimitReader(f, call.MaxArgsBytes+1))
+	default:
+		return []byte(arg), nil
+	}
+}
+
+// callResult is what -o json prints of a call.
+type callResult struct {
+	Call       string         `json:"call"`
+	Tool       string         `json:"tool"`
+	Verdict    call.Verdict   `json:"verdict"`
+	Code       call.Code      `json:"code"`
+	Meaning    string         `json:"meaning"`
+	Reasons    []call.Reason  `json:"reasons,omitzero"`
+	ApprovalID string         `json:"approval,omitzero"`
+	Limit      string         `json:"limit,omitzero"`
+	RetryMS    int64          `json:"retry_after_ms,omitzero"`
+	Output     jsontext.Value `json:"output,omitzero"`      // when it is JSON
+	OutputText string         `json:"output_text,omitzero"` // when it is other text
+	OutputRaw  []byte         `json:"output_base64,omitzero"`
+	Stderr     string         `json:"stderr,omitzero"`
+	Outcome    *call.Outcome  `json:"outcome,omitzero"`
+	TookUS     int64          `json:"took_us,omitzero"` // of the tool's run
+	Record     int64          `json:"record"` // index in the log; -1 for none
+}
+
+// report prints what became of a call and returns its exit code.
+func report(cmd *cobra.Command, format, tool string, res *engine.Result, err error) error {
+	r := describe(tool, res, err)
+	code := exitOf(r.Code.Info().Class)
+	if r.Outcome == nil && code == exitFailed {
+		code = exitUnsure // a code of runs, yet nothing ran
+	}
+	if format == "json" {
+		if err := writeJSON(cmd.OutOrStdout(), r); err != nil {
+			return err
+		}
+		return exitWith(code, nil)
+	}
+	if res != nil {
+		out := cmd.OutOrStdout()
+		if _, err := out.Write(res.Output); err != nil {
+			return err
+		}
+		if n := len(res.Output); n > 0 && res.Output[n-1] != '\n' {
+			fmt.Fprintln(out)
+		}
+	}
+	errOut := cmd.ErrOrStderr()
+	if r.Stderr != "" {
+		fmt.Fprintln(errOut, strings.TrimRight(clean(r.Stderr), "\n"))
+	}
+	if err != nil {
+		err = fmt.Errorf("%w [call %s, record %d]", err, r.Call, r.Record)
+	}
+	return exitWith(code, err)
+}
+
+func exitWith(code int, err error) error {
+	if code == exitOK {
+		return nil
+	}
+	return &exitError{code: code, err: err}
+}
+
+func describe(tool string, res *engine.Result, err error) callResult {
+	r := callResult{Tool: tool, Verdict: call.Allow, Code: call.CodeInternal, Record: -1}
+	if d, ok := errors.AsType[*engine.Denial](err); ok {
+		r.Call, r.Tool, r.Code, r.Reasons, r.ApprovalID, r.Limit = d.CallID, d.Tool, d.Code, d.Reasons, d.ApprovalID, d.Limit
+		r.RetryMS, r.Record, r.Verdict = d.RetryAfter.Milliseconds(), d.Receipt.Index, call.Deny
+		if errors.Is(err, engine.ErrPending) {
+			r.Verdict = call.Ask
+		}
+	}
+	if te, ok := errors.AsType[*engine.ToolError](err); ok {
+		res = te.Result
+	}
+	if res != nil {
+		r.Call, r.Record, r.Code = res.CallID, res.Receipt.Index, res.Outcome.Code
+		r.Outcome, r.TookUS = &res.Outcome, res.Outcome.Took.Microseconds()
+		r.Stderr = strings.ToValidUTF8(string(res.Outcome.Stderr), "\uFFFD")
+		switch v := jsontext.Value(res.Output); {
+		case len(v) == 0:
+		case v.IsValid():
+			r.Output = v
+		case utf8.Valid(res.Output):
+			r.OutputText = string(res.Output)
+		default:
+			r.OutputRaw = res.Output
+		}
+	}
+	r.Meaning = r.Code.Info().Meaning
+	return r
+}

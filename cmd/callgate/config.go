@@ -1,0 +1,182 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+
+	"github.com/callgate/callgate/engine/local"
+	"github.com/callgate/callgate/hostfx"
+)
+
+// Config is callgate.yaml.
+type Config struct {
+	Data          string        `mapstructure:"data"`
+	Bundle        string        `mapstructure:"bundle"`
+	Tools         string        `mapstructure:"tools"`
+	Ceiling       string        `mapstructure:"ceiling"`
+	Roots         []RootConfig  `mapstructure:"roots"`
+	Node          string        `mapstructure:"node"`
+	DecideTimeout time.Duration `mapstructure:"decide_timeout"`
+	MaxGuests     int           `mapstructure:"max_guests"`
+	Log           LogConfig     `mapstructure:"log"`
+}
+
+// RootConfig names one directory that tools may be given parts of.
+type RootConfig struct {
+	Name string `mapstructure:"name"`
+	Path string `mapstructure:"path"`
+}
+
+// LogConfig is about the log for operators on stderr, not the audit log.
+type LogConfig struct {
+	Level  string `mapstructure:"level"`  // as zerolog names them; "disabled" for none
+	Format string `mapstructure:"format"` // text or json
+}
+
+// configFlags are the settings that a flag can override.
+var configFlags = map[string]string{
+	"data":           "data directory",
+	"node":           "name of this process in records",
+	"decide_timeout": "time for all decisions of one call, such as 50ms",
+	"log.level":      "trace, debug, info, warn, error or disabled",
+	"log.format":     "text or json",
+}
+
+func addConfigFlags(cmd *cobra.Command) {
+	cmd.Flags().String("config", "callgate.yaml", "configuration file")
+	for key, usage := range configFlags {
+		cmd.Flags().String(flagName(key), "", usage)
+	}
+}
+
+func flagName(key string) string { return strings.NewReplacer(".", "-", "_", "-").Replace(key) }
+
+// loadConfig reads the file that --config names. A flag beats a CALLGATE_
+// variable of the environment, which beats the file, which beats the default. A
+// key that no setting has is an error.
+func loadConfig(cmd *cobra.Command) (Config, error) {
+	path, err := cmd.Flags().GetString("config")
+	if err != nil {
+		return Config{}, err
+	}
+	return readConfig(path, cmd.Flags())
+}
+
+// readConfig is loadConfig for a file by name; flags may be nil.
+func readConfig(path string, flags *pflag.FlagSet) (Config, error) {
+	v := viper.New()
+	v.SetConfigFile(path)
+	v.SetConfigType("yaml")
+	// Without a default a variable of the environment does not reach Unmarshal.
+	for key, value := range map[string]any{
+		"data": "data", "bundle": "bundle", "tools": "tools", "ceiling": "", "roots": []any{}, "node": "",
+		"decide_timeout": "0s", "max_guests": 0, "log.level": "warn", "log.format": "text",
+	} {
+		v.SetDefault(key, value)
+	}
+	v.SetEnvPrefix("CALLGATE")
+	v.SetEnvKeyReplacer(strings.NewReplacer(".", "_"))
+	v.AutomaticEnv()
+	if flags != nil {
+		for key := range configFlags {
+			if err := v.BindPFlag(key, flags.Lookup(flagName(key))); err != nil {
+				return Config{}, err
+			}
+		}
+	}
+	if err := v.ReadInConfig(); err != nil {
+		return Config{}, fmt.Errorf("configuration: %w", err)
+	}
+	var c Config
+	if err := v.UnmarshalExact(&c); err != nil {
+		return Config{}, fmt.Errorf("configuration %s: %w", path, err)
+	}
+	if err := c.resolve(path, flags); err != nil {
+		return Config{}, err
+	}
+	return c, c.validate(path)
+}
+
+// resolve makes every path absolute. What the file says is relative to the file;
+// what a flag or the environment says is relative to where the command runs.
+func (c *Config) resolve(path string, flags *pflag.FlagSet) error {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		return err
+	}
+	file, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	for key, p := range map[string]*string{"data": &c.Data, "bundle": &c.Bundle, "tools": &c.Tools, "ceiling": &c.Ceiling} {
+		dir := file
+		if _, set := os.LookupEnv("CALLGATE_" + strings.ToUpper(key)); set || flags != nil && flags.Changed(key) {
+			dir = here
+		}
+		absolute(p, dir)
+	}
+	for i := range c.Roots {
+		absolute(&c.Roots[i].Path, file)
+	}
+	return nil
+}
+
+func absolute(p *string, dir string) {
+	if *p != "" && !filepath.IsAbs(*p) {
+		*p = filepath.Join(dir, *p)
+	}
+}
+
+func (c *Config) validate(path string) error {
+	var errs []error
+	if c.Data == "" {
+		errs = append(errs, errors.New("data is empty"))
+	}
+	if c.Bundle == "" {
+		errs = append(errs, errors.New("bundle is empty"))
+	}
+	if c.DecideTimeout < 0 || c.MaxGuests < 0 {
+		errs = append(errs, errors.New("decide_timeout and max_guests are at least 0"))
+	}
+	if _, err := zerolog.ParseLevel(c.Log.Level); err != nil {
+		errs = append(errs, fmt.Errorf("log.level: %w", err))
+	}
+	if c.Log.Format != "text" && c.Log.Format != "json" {
+		errs = append(errs, errors.New("log.format is not text or json"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("configuration %s: %w", path, err)
+	}
+	return nil
+}
+
+// local is the configuration as package local takes it.
+func (c *Config) local(errOut io.Writer) local.Config {
+	l := local.Config{
+		Data: c.Data, Bundle: c.Bundle, Tools: c.Tools, Ceiling: c.Ceiling,
+		Node: c.Node, DecideTimeout: c.DecideTimeout, MaxGuests: c.MaxGuests,
+	}
+	for _, r := range c.Roots {
+		l.Roots = append(l.Roots, hostfx.Root{Name: r.Name, Path: r.Path})
+	}
+	level, err := zerolog.ParseLevel(c.Log.Level)
+	if err != nil {
+		level = zerolog.WarnLevel // validate has refused it already
+	}
+	if c.Log.Format == "text" {
+		errOut = zerolog.ConsoleWriter{Out: errOut, NoColor: true}
+	}
+	logger := zerolog.New(errOut).Level(level).With().Timestamp().Logger()
+	l.Logger = &logger
+	return l
+}

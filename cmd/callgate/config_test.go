@@ -1,0 +1,112 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// load runs loadConfig as a command with these flags would.
+func load(t *testing.T, file string, flags ...string) (Config, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "callgate.yaml")
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var c Config
+	var err error
+	cmd := &cobra.Command{SilenceErrors: true, SilenceUsage: true, RunE: func(cmd *cobra.Command, _ []string) error {
+		c, err = loadConfig(cmd)
+		return nil
+	}}
+	addConfigFlags(cmd)
+	cmd.SetArgs(append([]string{"--config", path}, flags...))
+	if x := cmd.Execute(); x != nil {
+		t.Fatal(x)
+	}
+	return c, err
+}
+
+func TestConfigPrecedence(t *testing.T) {
+	tests := []struct {
+		name  string
+		file  string
+		env   string
+		flags []string
+		want  string
+	}{
+		{name: "default", want: ""},
+		{name: "file", file: "node: file", want: "file"},
+		{name: "environment over file", file: "node: file", env: "env", want: "env"},
+		{name: "flag over environment", file: "node: file", env: "env", flags: []string{"--node", "flag"}, want: "flag"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.env != "" {
+				t.Setenv("CALLGATE_NODE", tt.env)
+			}
+			c, err := load(t, tt.file, tt.flags...)
+			if err != nil || c.Node != tt.want {
+				t.Errorf("node = %q, %v; want %q", c.Node, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestConfigNested(t *testing.T) {
+	t.Setenv("CALLGATE_LOG_LEVEL", "debug")
+	c, err := load(t, "log: {level: error, format: json}\ndecide_timeout: 75ms\nroots:\n  - {name: Docs.x, path: files}\n  - {name: abs, path: /srv}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Log != (LogConfig{Level: "debug", Format: "json"}) || c.DecideTimeout != 75*time.Millisecond {
+		t.Errorf("log %+v, decide_timeout %v", c.Log, c.DecideTimeout)
+	}
+	if len(c.Roots) != 2 || c.Roots[0].Name != "Docs.x" || !filepath.IsAbs(c.Roots[0].Path) || c.Roots[1].Path != "/srv" {
+		t.Errorf("roots %+v", c.Roots)
+	}
+	if !filepath.IsAbs(c.Data) || !strings.HasSuffix(c.Bundle, "/bundle") || c.Ceiling != "" {
+		t.Errorf("paths %+v", c)
+	}
+}
+
+func TestConfigPaths(t *testing.T) {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := load(t, "data: d\n", "--data", "other")
+	if want := filepath.Join(here, "other"); err != nil || c.Data != want {
+		t.Errorf("--data is %s, %v; want %s", c.Data, err, want)
+	}
+	t.Setenv("CALLGATE_BUNDLE", "from-env")
+	c, err = load(t, "data: d\n")
+	if want := filepath.Join(here, "from-env"); err != nil || c.Bundle != want || c.Data == filepath.Join(here, "d") {
+		t.Errorf("bundle %s, data %s, %v; want %s", c.Bundle, c.Data, err, want)
+	}
+}
+
+func TestConfigRefuses(t *testing.T) {
+	for name, file := range map[string]string{
+		"bundel":      "bundel: x",
+		"verbose":     "log: {verbose: true}",
+		"readonly":    "roots:\n  - {name: a, path: b, readonly: true}",
+		"log.level":   "log: {level: loud}",
+		"log.format":  "log: {format: xml}",
+		"data":        "data: ''",
+		"duration":    "decide_timeout: soon",
+		"at least 0":  "decide_timeout: -1s",
+		"max_guests":  "max_guests: many",
+		"yaml":        "a: [",
+		"roots":       "roots: 7",
+		"mapping key": "node: a\nnode: b",
+	} {
+		if _, err := load(t, file); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%q: %v, want it to say %q", file, err, name)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/callgate/callgate/engine/local/project"
+)
+
+func newInit() *cobra.Command {
+	return &cobra.Command{
+		Use:   "init DIR",
+		Short: "Write a small working project",
+		Long: `Init writes a project into DIR, which must be empty or not exist: a
+configuration, a policy with data and tests, the base library it stands on, a few
+tools and a folder of files that they may read.`,
+		Example: "  callgate init work",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := project.Write(args[0]); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), `wrote %[1]s
+
+  callgate call --config %[1]s/callgate.yaml --as alice --roles analyst \
+    --tool read-file --args '{"path": "/docs/welcome.txt"}'
+  callgate audit verify --config %[1]s/callgate.yaml
+  opa test -b %[1]s/bundle
+`, args[0])
+			return err
+		},
+	}
+}

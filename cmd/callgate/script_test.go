@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"callgate": main,
+	})
+}
+
+// Stories told with the real command. `flip FILE TEXT` changes one byte of the
+// first place where TEXT stands.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			// Machines that run tests are busy; the 50 ms of policy are tested elsewhere.
+			env.Setenv("CALLGATE_DECIDE_TIMEOUT", "1m")
+			return nil
+		},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"flip": flip},
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+	})
+}
+
+func flip(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: flip file text")
+	}
+	text := ts.ReadFile(args[0])
+	at := strings.Index(text, args[1])
+	if at < 0 {
+		ts.Fatalf("%s does not contain %q", args[0], args[1])
+	}
+	b := []byte(text)
+	b[at] ^= 1
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o600))
+}
+
+// Every command says what it does, by example.
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{}, {"init"}, {"call"}, {"demo"}, {"audit"}, {"audit", "verify"}, {"codes"}} {
+		var out, errOut strings.Builder
+		code := run(context.Background(), append(args, "--help"), strings.NewReader(""), &out, &errOut)
+		if code != exitOK || errOut.Len() > 0 {
+			t.Errorf("%v --help: exit %d, %s", args, code, errOut.String())
+		}
+		if !strings.Contains(out.String(), "Examples:\n  callgate ") {
+			t.Errorf("%v --help has no example:\n%s", args, out.String())
+		}
+	}
+}

@@ -1,0 +1,205 @@
+// Package local opens an engine over one data directory: its log, its keys, its
+// policy, its tools and its roots. It is what the callgate command uses and what
+// most programs that embed an engine want.
+//
+//	e, err := local.Open(ctx, local.Config{Data: "data", Bundle: "bundle", Tools: "tools"})
+//	if err != nil { ... }
+//	defer e.Close()
+//	res, err := e.Do(ctx, call.Call{...})
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/callgate/callgate/bundles"
+	"github.com/callgate/callgate/engine"
+	"github.com/callgate/callgate/engine/audit"
+	"github.com/callgate/callgate/engine/tool"
+	"github.com/callgate/callgate/hostfx"
+	"github.com/callgate/callgate/rego"
+	"github.com/callgate/callgate/sandbox"
+)
+
+// Errors of [Open].
+var (
+	// ErrOwned says that another process has the data directory open.
+	ErrOwned = errors.New("another process owns the data directory")
+
+	// ErrBaseChanged says that the base library in the bundle is not the one that
+	// this version of Callgate was built and tested with.
+	ErrBaseChanged = errors.New("the vendored base library differs from this version's")
+)
+
+// Config says where everything is. Data and Bundle are required.
+type Config struct {
+	Data   string // directory of the log, keys and caches; made when missing
+	Bundle string // directory of the policy
+	Tools  string // directory with one directory for each wasm tool; "" means none
+	Roots  []hostfx.Root
+
+	// HostTools are tools written in Go, beside those in Tools.
+	HostTools []engine.Tool
+
+	// Ceiling is a YAML file of the capabilities that no tool may exceed; ""
+	// means what the manifests say.
+	Ceiling string
+
+	Node          string
+	DecideTimeout time.Duration // zero: the engine's default
+	MaxGuests     int           // guests that may run at once; zero: the sandbox's default
+	Now           func() time.Time
+	Logger        *zerolog.Logger
+}
+
+// Engine is an engine that owns its data directory until Close.
+type Engine struct {
+	*engine.Engine
+	close []func() error // in the order of opening
+}
+
+// Open opens the data directory and everything it needs, or nothing.
+//
+// # Errors
+//
+// [ErrOwned], [ErrBaseChanged], a [*audit.TamperError] for a log that is not
+// what its checkpoints say, or an error that names the file to mend.
+func Open(ctx context.Context, c Config) (_ *Engine, err error) {
+	e := &Engine{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.closeAll())
+		}
+	}()
+	if err := e.lock(c.Data); err != nil {
+		return nil, err
+	}
+	o := engine.Options{
+		Tools: slices.Clone(c.HostTools), Node: c.Node, Now: c.Now, DecideTimeout: c.DecideTimeout, Logger: c.Logger,
+	}
+	if err := checkBase(c.Bundle); err != nil {
+		return nil, err
+	}
+	if o.Policy, err = rego.Open(ctx, os.DirFS(c.Bundle), rego.Options{}); err != nil {
+		return nil, err
+	}
+	if c.Ceiling != "" {
+		if o.Ceiling, err = tool.LoadCeiling(c.Ceiling); err != nil {
+			return nil, err
+		}
+	}
+	dirs, err := toolDirs(c.Tools)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range dirs {
+		o.Tools = append(o.Tools, engine.Wasm(d))
+	}
+	if err := e.wire(ctx, c, &o); err != nil {
+		return nil, err
+	}
+	if e.Engine, err = engine.New(o); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// wire opens what has to be closed again.
+func (e *Engine) wire(ctx context.Context, c Config, o *engine.Options) error {
+	cache := filepath.Join(c.Data, "cache")
+	if err := os.MkdirAll(cache, 0o700); err != nil {
+		return err
+	}
+	guests, err := sandbox.New(ctx, sandbox.Options{CacheDir: cache, MaxConcurrent: c.MaxGuests})
+	if err != nil {
+		return err
+	}
+	e.close = append(e.close, func() error { return guests.Close(context.WithoutCancel(ctx)) })
+	o.Guests = guests
+
+	host, err := hostfx.New(hostfx.Options{Roots: c.Roots, Now: c.Now})
+	if err != nil {
+		return err
+	}
+	e.close = append(e.close, host.Close)
+	o.Host = host
+
+	salts, err := audit.OpenSalts(c.Data)
+	if err != nil {
+		return err
+	}
+	o.Salts = salts
+
+	log, err := audit.Open(c.Data, audit.Options{})
+	if err != nil {
+		return err
+	}
+	e.close = append(e.close, log.Close)
+	o.Log = log
+	return nil
+}
+
+// Close records every outcome that is still due, then closes the log and gives
+// the data directory up. It is idempotent.
+func (e *Engine) Close() error {
+	return errors.Join(e.Engine.Close(), e.closeAll())
+}
+
+func (e *Engine) closeAll() error {
+	var errs []error
+	for _, f := range slices.Backward(e.close) {
+		errs = append(errs, f())
+	}
+	e.close = nil
+	return errors.Join(errs...)
+}
+
+// toolDirs lists the directories below dir that hold a tool.yaml.
+func toolDirs(dir string) ([]string, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("tools: %w", err)
+	}
+	var out []string
+	for _, d := range entries {
+		p := filepath.Join(dir, d.Name())
+		if _, err := os.Stat(filepath.Join(p, "tool.yaml")); err == nil {
+			out = append(out, p)
+		} else if d.IsDir() && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("tools: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// checkBase compares the base library that the bundle vendors with ours: a rule
+// slipped into it could allow anything.
+func checkBase(bundle string) error {
+	want, err := bundles.Digest(bundles.Base())
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(bundle, "callgate")
+	got, err := bundles.Digest(os.DirFS(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // a policy of its own making, without the base library
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	if got != want {
+		return fmt.Errorf("%s: %w; copy it anew from `callgate init` into an empty directory", dir, ErrBaseChanged)
+	}
+	return nil
+}

@@ -1,0 +1,344 @@
+package local_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/callgate/callgate/engine"
+	"github.com/callgate/callgate/engine/audit"
+	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/local"
+	"github.com/callgate/callgate/engine/local/project"
+	"github.com/callgate/callgate/hostfx"
+)
+
+const killDir = "CALLGATE_TEST_KILL_DIR"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(killDir); dir != "" {
+		killMe(dir)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// config is the configuration of the project in dir, as callgate.yaml has it.
+func config(dir string) local.Config {
+	return local.Config{
+		Data: filepath.Join(dir, "data"), Bundle: filepath.Join(dir, "bundle"), Tools: filepath.Join(dir, "tools"),
+		Roots:         []hostfx.Root{{Name: "docs", Path: filepath.Join(dir, "files", "docs")}},
+		DecideTimeout: time.Minute,
+	}
+}
+
+func write(t *testing.T) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "project")
+	if err := project.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func read(who string) call.Call {
+	return call.Call{
+		Principal: call.Principal{ID: who, Kind: "service", Roles: []string{"analyst"}, Auth: call.Auth{Method: "asserted"}},
+		Tool:      "read-file", Args: []byte(`{"path": "/docs/welcome.txt"}`),
+	}
+}
+
+func TestOpenReadClose(t *testing.T) {
+	dir := write(t)
+	for range 2 { // the second opening replays the first
+		e, err := local.Open(t.Context(), config(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := e.Do(t.Context(), read("alice"))
+		if err != nil || !strings.Contains(string(res.Output), "Welcome") {
+			t.Fatalf("Do = %v, %v", res, err)
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Close(); err != nil {
+			t.Errorf("second Close: %v", err)
+		}
+	}
+	report, err := audit.Verify(filepath.Join(dir, "data"), "")
+	if err != nil || report.Records != 4 {
+		t.Errorf("Verify = %+v, %v; want 4 records", report, err)
+	}
+}
+
+func TestOneOwner(t *testing.T) {
+	dir := write(t)
+	e, err := local.Open(t.Context(), config(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := local.Open(t.Context(), config(dir)); !errors.Is(err, local.ErrOwned) {
+		t.Errorf("a second owner: %v, want %v", err, local.ErrOwned)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e, err = local.Open(t.Context(), config(dir))
+	if err != nil {
+		t.Fatalf("after the first one closed: %v", err)
+	}
+	e.Close()
+}
+
+// Whatever is wrong is said at once, and the directory is free again afterwards.
+func TestOpenRefuses(t *testing.T) {
+	tests := []struct {
+		name  string
+		spoil func(dir string) error
+		want  string
+	}{
+		{"a changed base library", func(dir string) error {
+			return appendTo(filepath.Join(dir, "bundle/callgate/decision.rego"), "\n# harmless?\n")
+		}, local.ErrBaseChanged.Error()},
+		{"a file slipped into the base library", func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "bundle/callgate/more.rego"), []byte("package callgate.more\n"), 0o600)
+		}, local.ErrBaseChanged.Error()},
+		{"a policy that does not parse", func(dir string) error { return appendTo(filepath.Join(dir, "bundle/docs.rego"), "allow {{{\n") }, "docs.rego"},
+		{"a module that changed", func(dir string) error { return appendTo(filepath.Join(dir, "tools/spin/spin.wasm"), "\x00") }, "spin"},
+		{"a manifest with an unknown key", func(dir string) error { return appendTo(filepath.Join(dir, "tools/spin/tool.yaml"), "nme: x\n") }, "nme"},
+		{"a root that is not there", func(dir string) error { return os.RemoveAll(filepath.Join(dir, "files")) }, "docs"},
+		{"a tool over the ceiling", func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "ceiling.yaml"), []byte("bounds: {timeout_ms: 10}\n"), 0o600)
+		}, "ceiling"},
+		{"a ceiling with an unknown key", func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "ceiling.yaml"), []byte("bound: {}\n"), 0o600)
+		}, "ceiling.yaml"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := write(t)
+			if err := tt.spoil(dir); err != nil {
+				t.Fatal(err)
+			}
+			c := config(dir)
+			if _, err := os.Stat(filepath.Join(dir, "ceiling.yaml")); err == nil {
+				c.Ceiling = filepath.Join(dir, "ceiling.yaml")
+			}
+			e, err := local.Open(t.Context(), c)
+			if err == nil {
+				e.Close()
+				t.Fatal("Open succeeded")
+			}
+			if !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Open = %v, want it to say %q", err, tt.want)
+			}
+			if _, err := local.Open(t.Context(), c); errors.Is(err, local.ErrOwned) {
+				t.Error("the failed Open still owns the directory")
+			}
+		})
+	}
+}
+
+func appendTo(name, text string) error {
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+func TestTamperedLogDoesNotOpen(t *testing.T) {
+	dir := write(t)
+	e, err := local.Open(t.Context(), config(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Do(t.Context(), read("alice")); err != nil {
+		t.Fatal(err)
+	}
+	e.Close()
+	segment := filepath.Join(dir, "data/log/00000000000000000000.jsonl")
+	text, err := os.ReadFile(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(segment, []byte(strings.Replace(string(text), `"alice"`, `"bobby"`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = local.Open(t.Context(), config(dir))
+	var tampered *audit.TamperError
+	if !errors.As(err, &tampered) || tampered.Record != 0 {
+		t.Errorf("Open = %v, want a TamperError for record 0", err)
+	}
+}
+
+// Five times a process with 16 callers is killed in the middle of its work. Every
+// call that it acknowledged is in the log, allowed and with an outcome, if only
+// an unfinished one.
+func TestKill(t *testing.T) {
+	dir := write(t)
+	acknowledged := map[string]bool{}
+	for round := range 5 {
+		for _, id := range killRound(t, dir, round) {
+			acknowledged[id] = true
+		}
+	}
+	if len(acknowledged) < 100 {
+		t.Fatalf("only %d calls were acknowledged", len(acknowledged))
+	}
+	e, err := local.Open(t.Context(), config(dir)) // closes what the last kill left open
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Close()
+	if _, err := audit.Verify(filepath.Join(dir, "data"), ""); err != nil {
+		t.Error(err)
+	}
+	decided, ended := map[string]bool{}, map[string]int{}
+	for _, r := range records(t, dir) {
+		switch r.Type {
+		case call.TypeDecision:
+			decided[r.Call] = r.Verdict == call.Allow
+		case call.TypeOutcome:
+			ended[r.Call]++
+		}
+	}
+	for id := range acknowledged {
+		if !decided[id] {
+			t.Errorf("call %s was acknowledged but is not in the log", id)
+		}
+	}
+	for id := range decided {
+		if ended[id] != 1 {
+			t.Errorf("call %s has %d outcomes, want 1", id, ended[id])
+		}
+	}
+}
+
+// killRound starts this test's binary as a child, lets it work and kills it. It
+// returns the ids of the calls that the child acknowledged.
+func killRound(t *testing.T, dir string, round int) []string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), killDir+"="+dir, fmt.Sprintf("CALLGATE_TEST_ROUND=%d", round))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		ids = append(ids, lines.Text())
+		if len(ids) == 30+7*round {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	err = cmd.Wait()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != -1 {
+		t.Fatalf("round %d: the child ended by itself: %v", round, err)
+	}
+	if n := len(ids); n > 0 && len(ids[n-1]) != len(ids[0]) {
+		ids = ids[:n-1] // a line that the kill cut
+	}
+	return ids
+}
+
+// killMe works until it is killed, and says each call's id once it is answered.
+func killMe(dir string) {
+	ctx := context.Background()
+	e, err := local.Open(ctx, config(dir))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "child:", err)
+		os.Exit(2)
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				// A new principal now and then, or the default limits would end it.
+				c := read(fmt.Sprintf("service-%s-%d-%d", os.Getenv("CALLGATE_TEST_ROUND"), i, n/100))
+				res, err := e.Do(ctx, c)
+				if err != nil {
+					fmt.Fprintln(os.Stderr, "child:", err)
+					os.Exit(3)
+				}
+				mu.Lock()
+				fmt.Println(res.CallID)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// records returns every record of the project's log, from its files alone.
+func records(t *testing.T, dir string) []call.Record {
+	t.Helper()
+	segments, err := filepath.Glob(filepath.Join(dir, "data/log/*.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []call.Record
+	for _, name := range segments {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, `{"checkpoint":`) {
+				continue
+			}
+			r, err := call.DecodeRecord([]byte(line))
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func Example() {
+	dir, err := os.MkdirTemp("", "callgate-example-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := project.Write(filepath.Join(dir, "work")); err != nil {
+		panic(err)
+	}
+	ctx := context.Background()
+	e, err := local.Open(ctx, config(filepath.Join(dir, "work")))
+	if err != nil {
+		panic(err)
+	}
+	defer e.Close()
+
+	alice := call.Principal{ID: "alice", Kind: "user", Roles: []string{"analyst"}, Auth: call.Auth{Method: "asserted"}}
+	res, err := e.Do(ctx, call.Call{Principal: alice, Tool: "list-dir", Args: []byte(`{"path": "/docs"}`)})
+	fmt.Println(string(res.Output), err)
+
+	alice.Roles = nil
+	_, err = e.Do(ctx, call.Call{Principal: alice, Tool: "list-dir", Args: []byte(`{"path": "/docs"}`)})
+	fmt.Println(errors.Is(err, engine.ErrDenied), err)
+	// Output:
+	// {"entries":[{"name":"notes","type":"directory"},{"name":"welcome.txt","type":"file"}]} <nil>
+	// true list-dir: policy_denied: policy says no (no_rule_allows)
+}

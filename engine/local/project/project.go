@@ -1,0 +1,97 @@
+// Package project writes the small working project that `callgate init` gives a
+// newcomer, the demo plays against and tests run on.
+package project
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/callgate/callgate/bundles"
+	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/sandbox/guests"
+)
+
+// ErrNotEmpty says that the directory already holds something.
+var ErrNotEmpty = errors.New("directory is not empty")
+
+//go:embed template
+var template embed.FS
+
+// pinMark stands in a tool.yaml of the template for the digest of its module.
+const pinMark = "@sha256@"
+
+// Write writes the project into dir, which must be empty or not exist:
+// callgate.yaml; bundle/ with policy, data, tests and the base library under
+// bundle/callgate/; tools/ with manifests and modules; files/ with what they may
+// read.
+func Write(dir string) error {
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return fmt.Errorf("%s: %w", dir, ErrNotEmpty)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	own, err := fs.Sub(template, "template")
+	if err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		to   string
+		from fs.FS
+	}{{"", own}, {"bundle", bundles.Project()}, {"bundle/callgate", bundles.Base()}} {
+		if err := copyTree(filepath.Join(dir, part.to), part.from); err != nil {
+			return err
+		}
+	}
+	return pinModules(filepath.Join(dir, "tools"))
+}
+
+func copyTree(dir string, from fs.FS) error {
+	return fs.WalkDir(from, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(dir, filepath.FromSlash(name))
+		if d.IsDir() {
+			return os.MkdirAll(to, 0o755)
+		}
+		b, err := fs.ReadFile(from, name)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(to, b, 0o644)
+	})
+}
+
+// pinModules puts the module of each tool beside its manifest and its digest
+// into it.
+func pinModules(dir string) error {
+	tools, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, t := range tools {
+		module, err := guests.Module(t.Name())
+		if err != nil {
+			return err
+		}
+		manifest := filepath.Join(dir, t.Name(), "tool.yaml")
+		text, err := os.ReadFile(manifest)
+		if err != nil {
+			return err
+		}
+		text = bytes.ReplaceAll(text, []byte(pinMark), []byte(strings.TrimPrefix(call.Digest(module), "sha256:")))
+		if err := os.WriteFile(manifest, text, 0o644); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, t.Name(), t.Name()+".wasm"), module, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
