@@ -97,7 +97,7 @@ type Options struct {
 	MaxCalls int
 
 	// Logger gets one line a call. The zero value writes nothing.
-	Logger *zerolog.Logger
+	Logger zerolog.Logger
 }
 
 // Engine is the gate. Make one with [New]; it is safe for concurrent use.
@@ -123,10 +123,7 @@ type Engine struct {
 // An error names every missing or broken part of o at once.
 func New(o Options) (*Engine, error) {
 	ctx := context.Background()
-	e := &Engine{o: o, tools: map[string]*Tool{}, log: zerolog.Nop()}
-	if o.Logger != nil {
-		e.log = *o.Logger
-	}
+	e := &Engine{o: o, tools: map[string]*Tool{}, log: o.Logger}
 	e.stopped, e.stop = context.WithCancel(ctx)
 	if err := errors.Join(e.defaults(), e.install(ctx)); err != nil {
 		return nil, err

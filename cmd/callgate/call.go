@@ -137,7 +137,7 @@ type callResult struct {
 	Stderr     string         `json:"stderr,omitzero"`
 	Outcome    *call.Outcome  `json:"outcome,omitzero"`
 	TookUS     int64          `json:"took_us,omitzero"` // of the tool's run
-	Record     int64          `json:"record"` // index in the log; -1 for none
+	Record     int64          `json:"record"`           // index in the log; -1 for none
 }
 
 // report prints what became of a call and returns its exit code.

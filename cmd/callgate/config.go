@@ -176,7 +176,6 @@ func (c *Config) local(errOut io.Writer) local.Config {
 	if c.Log.Format == "text" {
 		errOut = zerolog.ConsoleWriter{Out: errOut, NoColor: true}
 	}
-	logger := zerolog.New(errOut).Level(level).With().Timestamp().Logger()
-	l.Logger = &logger
+	l.Logger = zerolog.New(errOut).Level(level).With().Timestamp().Logger()
 	return l
 }

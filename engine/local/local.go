@@ -57,7 +57,7 @@ type Config struct {
 	DecideTimeout time.Duration // zero: the engine's default
 	MaxGuests     int           // guests that may run at once; zero: the sandbox's default
 	Now           func() time.Time
-	Logger        *zerolog.Logger
+	Logger        zerolog.Logger
 }
 
 // Engine is an engine that owns its data directory until Close.

@@ -21,14 +21,21 @@ import (
 	"github.com/callgate/callgate/hostfx"
 )
 
-const killDir = "CALLGATE_TEST_KILL_DIR"
+// The test binary plays the process that dies, when one of these names a project.
+const (
+	killDir = "CALLGATE_TEST_KILL_DIR"
+	fullDir = "CALLGATE_TEST_FULL_DIR"
+)
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(killDir); dir != "" {
-		killMe(dir)
-		return
+	switch {
+	case os.Getenv(killDir) != "":
+		killMe(os.Getenv(killDir))
+	case os.Getenv(fullDir) != "":
+		fillUp(os.Getenv(fullDir))
+	default:
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
 }
 
 // config is the configuration of the project in dir, as callgate.yaml has it.
@@ -286,6 +293,83 @@ func killMe(dir string) {
 		})
 	}
 	wg.Wait()
+}
+
+// A child whose files may not grow past some 32 KiB fills its log. From the write that
+// fails on, every call is refused and nothing runs; what had run is in the log, and
+// the log is whole when it is opened again.
+func TestLogIsFull(t *testing.T) {
+	dir := write(t)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `ulimit -f 64 && exec "$0"`, os.Args[0])
+	cmd.Env = append(os.Environ(), fullDir+"="+dir)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := strings.Fields(string(out))
+	if len(ran) < 10 {
+		t.Fatalf("only %d calls ran before the log was full", len(ran))
+	}
+	e, err := local.Open(t.Context(), config(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Do(t.Context(), read("somebody-else")); err != nil {
+		t.Errorf("after reopening: %v", err)
+	}
+	e.Close()
+	decided := map[string]int{}
+	for _, r := range records(t, dir) {
+		if r.Type == call.TypeDecision && r.Verdict == call.Allow {
+			decided[r.Call]++
+		}
+	}
+	for _, id := range ran {
+		if decided[id] != 1 {
+			t.Errorf("call %s ran, and the log has %d decisions about it", id, decided[id])
+		}
+	}
+	if len(decided) > len(ran)+2 { // the one that failed may have become durable, and ours
+		t.Errorf("%d calls ran, %d were decided", len(ran), len(decided))
+	}
+}
+
+// fillUp says the id of every call whose tool ran, until the log cannot be
+// written, and some calls more.
+func fillUp(dir string) {
+	c := config(dir)
+	c.Tools = "" // the cache of compiled modules would be too large
+	c.HostTools = []engine.Tool{engine.Host(`
+name: echo
+description: says that it ran
+kind: host
+class: read
+input: {type: object, additionalProperties: false}
+`, func(_ context.Context, fx *hostfx.Effects, _ struct{}) (string, error) {
+		fmt.Println(fx.Grant().CallID())
+		return "", nil
+	})}
+	ctx := context.Background()
+	e, err := local.Open(ctx, c)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "child:", err)
+		os.Exit(2)
+	}
+	full := 0
+	for n := 0; full < 20; n++ {
+		k := read(fmt.Sprint("service-", n/100))
+		k.Tool, k.Args = "echo", nil
+		_, err := e.Do(ctx, k)
+		denial, refused := errors.AsType[*engine.Denial](err)
+		switch {
+		case refused && denial.Code == call.CodeLogUnavailable:
+			full++
+		case err != nil || full > 0:
+			fmt.Fprintln(os.Stderr, "child: after", full, "failures:", err)
+			os.Exit(3)
+		}
+	}
 }
 
 // records returns every record of the project's log, from its files alone.

@@ -202,3 +202,52 @@ func TestThreatModelCitesTests(t *testing.T) {
 		t.Errorf("docs/threat-model.md cites only %d tests", cited)
 	}
 }
+
+// Every code of the engine is produced by something and asserted by some test.
+func TestEveryCodeIsProducedAndTested(t *testing.T) {
+	codes := map[string]*[2]bool{} // constant -> produced, tested
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "engine/call/code.go"), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, "Code") {
+			codes[v.Names[0].Name] = &[2]bool{}
+		}
+		return true
+	})
+	if len(codes) < 30 {
+		t.Fatalf("only %d codes found", len(codes))
+	}
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "call/code.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		at := 0
+		if strings.HasSuffix(path, "_test.go") {
+			at = 1
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok && codes[id.Name] != nil {
+				codes[id.Name][at] = true
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, seen := range codes {
+		if !seen[0] {
+			t.Errorf("nothing produces call.%s", name)
+		}
+		if !seen[1] {
+			t.Errorf("no test speaks of call.%s", name)
+		}
+	}
+}
