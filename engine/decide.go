@@ -144,16 +144,11 @@ func (p *passage) answer() error {
 func (p *passage) admit(ctx context.Context) error {
 	a := state.Admission{
 		Call: p.id, Now: p.at, Session: p.session, Version: p.version,
-		Labels: p.decision.Labels, Asks: p.decision.Approvals,
+		Labels: p.decision.Labels, Asks: p.decision.Approvals, Bind: p.binding,
 	}
 	var err error
 	if a.Charges, err = p.charges(); err != nil {
 		return err
-	}
-	if len(a.Asks) > 0 {
-		if a.Bindings, err = p.bindings(); err != nil {
-			return err
-		}
 	}
 	ans, err := p.e.o.State.Admit(ctx, a)
 	if errors.Is(err, state.ErrSessionChanged) {
@@ -194,26 +189,18 @@ func (p *passage) charges() ([]state.Charge, error) {
 	return out, nil
 }
 
-// bindings tie an approval to this very call: who asks, the tool, the
-// arguments, the policy and the capabilities. An approval asked yesterday is
-// bound under yesterday's key.
-func (p *passage) bindings() ([]string, error) {
+// binding ties an approval that was asked on that day to this very call: who
+// asks, the tool, the arguments, the policy and the capabilities.
+func (p *passage) binding(day time.Time) (string, error) {
+	who := p.call.Principal
 	b, err := json.Marshal(struct {
 		Tenant, Kind, Principal, Tool string
 		Args                          call.Args
 		Policy                        []call.Revision
 		Caps                          call.Caps
-	}{p.call.Principal.Tenant, p.call.Principal.Kind, p.call.Principal.ID, p.tool.digest, p.args, p.decision.Revisions, p.caps})
+	}{who.Tenant, who.Kind, who.ID, p.tool.digest, p.args, p.decision.Revisions, p.caps})
 	if err != nil {
-		return nil, &call.Error{Code: call.CodeInternal, Err: err}
+		return "", err
 	}
-	var out []string
-	for _, day := range []time.Time{p.at, p.at.AddDate(0, 0, -1)} {
-		k, err := p.keyed(p.call.Principal.Tenant, day, "", "approval", b)
-		if err != nil {
-			return nil, &call.Error{Code: call.CodeStateUnavailable, Err: err}
-		}
-		out = append(out, k)
-	}
-	return out, nil
+	return p.keyed(who.Tenant, day, "", "approval", b)
 }

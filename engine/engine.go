@@ -38,8 +38,8 @@ type Policy interface {
 }
 
 // Log keeps records for ever. Append MUST NOT return nil before rec is durable,
-// and after one failed Append every later one MUST fail too. Replay yields every
-// durable record in order.
+// and once a write or sync has failed every later Append MUST fail too. Replay
+// yields every durable record in order.
 type Log interface {
 	Append(ctx context.Context, rec []byte) (index int64, err error)
 	Replay(ctx context.Context, yield func(index int64, rec []byte) error) error

@@ -64,7 +64,7 @@ func (l *Local) Admit(_ context.Context, a Admission) (Answer, error) {
 		return Answer{Limited: limited}, nil
 	}
 	if len(a.Asks) > 0 {
-		return l.ask(a), nil
+		return l.ask(a)
 	}
 	change.Session = s.add(a.Session, a.Labels)
 	l.sessions[a.Session] = s
@@ -113,11 +113,17 @@ func (l *Local) charge(a Admission) (call.Change, *Limited) {
 
 // ask finds the pending approval of this very call or makes one, so that any
 // number of identical calls ask once.
-func (l *Local) ask(a Admission) Answer {
-	for _, b := range a.Bindings {
-		if p := l.asked[b]; p != nil && a.Now.Before(p.Expires) {
-			return Answer{Pending: p}
-		}
+func (l *Local) ask(a Admission) (Answer, error) {
+	p, err := l.pending(a)
+	if err != nil {
+		return Answer{}, err
+	}
+	if p != nil {
+		return Answer{Pending: p}, nil
+	}
+	binding, err := a.Bind(a.Now)
+	if err != nil {
+		return Answer{}, err
 	}
 	ttl := defaultTTL
 	rules := slices.Clone(a.Asks)
@@ -127,9 +133,30 @@ func (l *Local) ask(a Admission) Answer {
 			ttl = min(ttl, t)
 		}
 	}
-	p := &call.Approval{ID: "ap-" + a.Call, Binding: a.Bindings[0], Asked: a.Now.UTC(), Expires: a.Now.Add(ttl).UTC(), Rules: rules}
+	p = &call.Approval{ID: "ap-" + a.Call, Binding: binding, Asked: a.Now.UTC(), Expires: a.Now.Add(ttl).UTC(), Rules: rules}
 	l.asked[p.Binding] = p
-	return Answer{Pending: p, Change: call.Change{Asked: p}}
+	return Answer{Pending: p, Change: call.Change{Asked: p}}, nil
+}
+
+// pending looks under the key of each day on which something was asked that is
+// still open.
+func (l *Local) pending(a Admission) (*call.Approval, error) {
+	tried := map[string]bool{}
+	for _, p := range l.asked {
+		day := p.Asked.Format(time.DateOnly)
+		if tried[day] || !a.Now.Before(p.Expires) {
+			continue
+		}
+		tried[day] = true
+		binding, err := a.Bind(p.Asked)
+		if err != nil {
+			return nil, err
+		}
+		if q := l.asked[binding]; q != nil && a.Now.Before(q.Expires) {
+			return q, nil
+		}
+	}
+	return nil, nil
 }
 
 func (l *Local) apply(c call.Change) {

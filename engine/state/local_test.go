@@ -141,7 +141,7 @@ func TestAskOnce(t *testing.T) {
 	l := NewLocal()
 	ask := func(id string, now time.Time, binding string) Answer {
 		return mustAdmit(t, l, Admission{
-			Call: id, Now: now, Session: "s", Bindings: []string{binding, "yesterday-" + binding},
+			Call: id, Now: now, Session: "s", Bind: bindTo(binding),
 			Asks: []call.ApprovalRule{{Name: "lead", Count: 1, From: call.From{Roles: []string{"lead"}}, TTL: 60, Reason: "free text"}},
 		})
 	}
@@ -162,15 +162,32 @@ func TestAskOnce(t *testing.T) {
 	if late := ask("4", start.Add(60*time.Second), "b"); late.Pending.ID == first.Pending.ID {
 		t.Error("an expired approval is still pending")
 	}
-	if y := mustAdmit(t, l, Admission{Call: "5", Now: start, Session: "s", Bindings: []string{"today", "c"}, Asks: []call.ApprovalRule{{Name: "lead", Count: 1}}}); y.Change.Asked != nil {
+	midnight := ask("5", time.Date(2026, 1, 1, 23, 59, 30, 0, time.UTC), "d")
+	after := ask("6", time.Date(2026, 1, 2, 0, 0, 10, 0, time.UTC), "d")
+	if after.Pending.ID != midnight.Pending.ID {
 		t.Error("an approval asked under yesterday's key was not found")
+	}
+}
+
+// bindTo is the binding of one call, different on every day.
+func bindTo(what string) func(time.Time) (string, error) {
+	return func(day time.Time) (string, error) { return day.Format(time.DateOnly) + what, nil }
+}
+
+func TestAskCannotTell(t *testing.T) {
+	l := NewLocal()
+	a := admission("1")
+	a.Asks = []call.ApprovalRule{{Name: "lead", Count: 1}}
+	a.Bind = func(time.Time) (string, error) { return "", errors.New("no key") }
+	if ans, err := l.Admit(t.Context(), a); err == nil || ans.Admitted || ans.Pending != nil {
+		t.Errorf("Admit = %+v, %v; want an error", ans, err)
 	}
 }
 
 func TestAskTakesNothing(t *testing.T) {
 	l := NewLocal()
 	a := admission("1", bucket("k", 1))
-	a.Asks, a.Bindings, a.Labels = []call.ApprovalRule{{Name: "lead", Count: 1}}, []string{"b"}, []string{"x"}
+	a.Asks, a.Bind, a.Labels = []call.ApprovalRule{{Name: "lead", Count: 1}}, bindTo("b"), []string{"x"}
 	if ans := mustAdmit(t, l, a); ans.Admitted || len(ans.Change.TATs) > 0 || ans.Change.Session != nil {
 		t.Fatalf("a pending call took something: %+v", ans)
 	}
@@ -216,7 +233,7 @@ func TestFoldIsOrderFree(t *testing.T) {
 				Labels:  rapid.SliceOfN(rapid.SampledFrom([]string{"x", "y", "z"}), 0, 2).Draw(t, "labels"),
 			}
 			if rapid.Bool().Draw(t, "ask") {
-				a.Asks, a.Bindings = []call.ApprovalRule{{Name: "n", Count: 1, TTL: 30}}, []string{rapid.SampledFrom([]string{"p", "q"}).Draw(t, "binding")}
+				a.Asks, a.Bind = []call.ApprovalRule{{Name: "n", Count: 1, TTL: 30}}, bindTo(rapid.SampledFrom([]string{"p", "q"}).Draw(t, "binding"))
 			}
 			ans, err := live.Admit(t.Context(), a)
 			if err != nil {

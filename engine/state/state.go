@@ -44,11 +44,10 @@ type Admission struct {
 	Charges []Charge
 	Labels  []string // to add to the session
 
-	// Asks are the approvals that the call needs; empty means none. Bindings are
-	// what a pending approval for this very call may be known by; the first is
-	// used to ask anew.
-	Asks     []call.ApprovalRule
-	Bindings []string
+	// Asks are the approvals that the call needs; empty means none. Bind gives the
+	// binding of an approval of this very call that was asked on that day.
+	Asks []call.ApprovalRule
+	Bind func(day time.Time) (string, error)
 }
 
 // Charge takes Cost units from the bucket Key, which holds Burst units and
