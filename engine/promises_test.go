@@ -18,87 +18,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/callgate/callgate/engine"
-	"github.com/callgate/callgate/engine/audit"
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/grant"
 	"github.com/callgate/callgate/engine/grant/granttest"
-	"github.com/callgate/callgate/engine/local/project"
 	"github.com/callgate/callgate/engine/state"
 	"github.com/callgate/callgate/hostfx"
-	"github.com/callgate/callgate/rego"
-	"github.com/callgate/callgate/sandbox"
 )
-
-// real is the example project with every real part: bundle, log on disk, sandbox
-// and roots.
-type real struct {
-	dir   string
-	salts *audit.Salts
-	o     engine.Options
-}
-
-func newReal(t *testing.T) *real {
-	t.Helper()
-	r := &real{dir: filepath.Join(t.TempDir(), "project")}
-	if err := project.Write(r.dir); err != nil {
-		t.Fatal(err)
-	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	policy, err := rego.Open(t.Context(), os.DirFS(filepath.Join(r.dir, "bundle")), rego.Options{})
-	must(err)
-	guests, err := sandbox.New(t.Context(), sandbox.Options{})
-	must(err)
-	t.Cleanup(func() { guests.Close(context.Background()) })
-	host, err := hostfx.New(hostfx.Options{Roots: []hostfx.Root{{Name: "docs", Path: filepath.Join(r.dir, "files/docs")}}})
-	must(err)
-	t.Cleanup(func() { host.Close() })
-	must(os.Mkdir(r.data(), 0o700))
-	r.salts, err = audit.OpenSalts(r.data())
-	must(err)
-	log, err := audit.Open(r.data(), audit.Options{})
-	must(err)
-	t.Cleanup(func() { log.Close() })
-	r.o = engine.Options{Policy: policy, Guests: guests, Host: host, Salts: r.salts, Log: log, DecideTimeout: time.Minute}
-	for _, name := range []string{"read-file", "list-dir"} {
-		r.o.Tools = append(r.o.Tools, engine.Wasm(filepath.Join(r.dir, "tools", name)))
-	}
-	return r
-}
-
-func (r *real) data() string { return filepath.Join(r.dir, "data") }
-
-// records reads the log's files, as somebody else would.
-func (r *real) records(t *testing.T) []call.Record {
-	t.Helper()
-	if _, err := audit.Verify(r.data(), ""); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(r.data(), "log/00000000000000000000.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []call.Record
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, `{"checkpoint":`) {
-			continue
-		}
-		rec, err := call.DecodeRecord([]byte(line))
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, rec)
-	}
-	return out
-}
-
-func readFile(path string) call.Call {
-	return call.Call{Principal: alice, Tool: "read-file", Args: []byte(`{"path":"` + path + `"}`)}
-}
 
 // No grant without an allow, no effect without a grant, nothing allowed runs
 // before its record is durable.
@@ -461,53 +386,6 @@ func TestGrantCannotBeForged(t *testing.T) {
 			}
 			if err == nil || !strings.Contains(string(out), tt.want) {
 				t.Errorf("go build: %v, want %q in:\n%s", err, tt.want, out)
-			}
-		})
-	}
-}
-
-// A call that is allowed and recorded but whose run cannot start: the code, both
-// records, and no effect.
-func TestNotStarted(t *testing.T) {
-	fsGrant := func(root, path string) []call.RuleGrant {
-		return []call.RuleGrant{{Caps: call.Caps{FS: []call.FS{{Root: root, Path: path, Modes: []string{"read"}}}}}}
-	}
-	tests := []struct {
-		name   string
-		grants []call.RuleGrant
-		spoil  func(r *real) error
-		want   call.Code
-	}{
-		{name: "no sandbox", spoil: func(r *real) error { r.o.Guests = nil; return nil }, want: call.CodeGuestUnavailable},
-		{name: "no host", grants: fsGrant("docs", "."), spoil: func(r *real) error { r.o.Host = nil; return nil }, want: call.CodeRootUnavailable},
-		{name: "a folder that is not there", grants: fsGrant("docs", "gone"), want: call.CodeRootUnavailable},
-		{name: "a file for a folder", grants: fsGrant("docs", "welcome.txt"), want: call.CodeRootUnavailable},
-		{name: "a link for a folder", grants: fsGrant("docs", "link"), spoil: func(r *real) error {
-			return os.Symlink("notes", filepath.Join(r.dir, "files/docs/link"))
-		}, want: call.CodePathIsLink},
-		{name: "less memory than the guest starts with", grants: []call.RuleGrant{{Caps: call.Caps{Bounds: call.Bounds{MemoryBytes: 1}}}}, want: call.CodeMemoryMinimum},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			r := newReal(t)
-			d := allow
-			d.Grants = tt.grants
-			r.o.Policy = always(d)
-			if tt.spoil != nil {
-				if err := tt.spoil(r); err != nil {
-					t.Fatal(err)
-				}
-			}
-			e := open(t, r.o)
-			_, err := e.Do(t.Context(), readFile("/docs/welcome.txt"))
-			denial, ok := errors.AsType[*engine.Denial](err)
-			if !ok || denial.Code != tt.want || !errors.Is(err, engine.ErrUnavailable) {
-				t.Fatalf("Do = %v, want %s", err, tt.want)
-			}
-			e.Close()
-			recs := r.records(t)
-			if len(recs) != 2 || recs[0].Verdict != call.Allow || recs[1].Code != tt.want || recs[1].Outcome.Status != call.NotStarted || len(recs[1].Outcome.Effects) > 0 {
-				t.Errorf("records %+v", recs)
 			}
 		})
 	}
