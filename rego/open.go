@@ -37,8 +37,8 @@ type Options struct {
 //
 // Open reports what is wrong with file and line, and as much of it as it can
 // find at once: syntax, types, fields that the input does not have, builtins
-// outside [Capabilities], data under a rule, files that OPA would silently leave
-// out, a missing entrypoint, and an answer other than no to a call by nobody of
+// outside [Capabilities], data under a rule, rules in the base library's packages
+// that are not its own, files that OPA would silently leave out, a missing entrypoint, and an answer other than no to a call by nobody of
 // nothing.
 func Open(ctx context.Context, fsys fs.FS, o Options) (*Policy, error) {
 	if o.Name == "" {
@@ -58,6 +58,9 @@ func open(ctx context.Context, fsys fs.FS, name string) (*Policy, error) {
 	caps := Capabilities()
 	b, err := read(fsys, caps)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkPackages(b); err != nil {
 		return nil, err
 	}
 	digest, err := digest(b)

@@ -75,6 +75,30 @@ func TestOpenReportsSeveralProblems(t *testing.T) {
 	}
 }
 
+// With the base library beside it, a bundle adds rules to callgate.rules and to
+// nothing else below callgate.
+func TestOnlyTheLibraryDefinesItsPackages(t *testing.T) {
+	tests := []struct{ name, file, give, want string }{
+		{"the decision", "x.rego", "package callgate\n\nreasons contains {\"code\": \"x\"} if false\n", "x.rego:1"},
+		{"what is asked by default", "deep/x.rego", "package callgate.defaults\n\nwaived(_) := true\n", "deep/x.rego:1"},
+		{"a helper", "x.rego", "package callgate.lib\n\nrole(_) if input.tool.name == \"x\"\n", "callgate.lib"},
+		{"a package of its own", "x.rego", "package callgate.extra\n\nx := 1\n", "callgate.extra"},
+		{"quoted", "x.rego", "package callgate[\"li b\"]\n\nx := 1\n", "x.rego:1"},
+		{"below the rules", "x.rego", "package callgate.rules.more\n\nx := 1\n", "callgate.rules.more"},
+		{"data", "callgate/extra/data.json", "{}", "data under callgate"},
+		{"data from the top", "data.json", `{"callgate": {"extra": 1}}`, "data under callgate"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := withBase(t, bundles.Project())
+			b[tt.file] = &fstest.MapFile{Data: []byte(tt.give)}
+			if _, err := Open(t.Context(), b, Options{}); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Open = %v, want it to say %q", err, tt.want)
+			}
+		})
+	}
+}
+
 func TestOpenRefusesNames(t *testing.T) {
 	for _, n := range []string{"My Layer", "a\nb", "Org", strings.Repeat("x", 65)} {
 		if _, err := Open(t.Context(), files("p.rego", denies), Options{Name: n}); err == nil {
