@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/grant"
 )

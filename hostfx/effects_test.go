@@ -11,11 +11,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/grant/granttest"
 	"github.com/callgate/callgate/hostfx"
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 const within = "/docs/reports"

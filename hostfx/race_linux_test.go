@@ -5,8 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/callgate/callgate/engine/call"
 	"golang.org/x/sys/unix"
+
+	"github.com/callgate/callgate/engine/call"
 )
 
 // The component that was a directory when it was looked at is swapped for a

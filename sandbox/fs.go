@@ -6,9 +6,10 @@ import (
 	"io/fs"
 	"strings"
 
-	"github.com/callgate/callgate/hostfx"
 	esys "github.com/tetratelabs/wazero/experimental/sys"
 	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/callgate/callgate/hostfx"
 )
 
 // firstPreopen is the descriptor of the first granted directory.

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/callgate/callgate/engine/call"
-	"github.com/callgate/callgate/sandbox/meter"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/sandbox/meter"
 )
 
 // guest is one installed module.

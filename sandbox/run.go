@@ -8,12 +8,13 @@ import (
 	"math"
 	"time"
 
-	"github.com/callgate/callgate/engine/call"
-	"github.com/callgate/callgate/hostfx"
-	"github.com/callgate/callgate/sandbox/meter"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/experimental/sysfs"
+
+	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/hostfx"
+	"github.com/callgate/callgate/sandbox/meter"
 )
 
 // Bounds of a run where the grant states none. A grant without a fuel bound

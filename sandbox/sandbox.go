@@ -29,9 +29,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/callgate/callgate/engine/call"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+
+	"github.com/callgate/callgate/engine/call"
 )
 
 // Options configure a Sandbox. The zero value is useful.

@@ -7,12 +7,13 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/grant/granttest"
 	"github.com/callgate/callgate/hostfx"
 	"github.com/callgate/callgate/sandbox"
 	"github.com/callgate/callgate/sandbox/guests"
-	"github.com/google/go-cmp/cmp"
 )
 
 func must(t testing.TB, err error) {

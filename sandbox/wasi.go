@@ -9,11 +9,12 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/callgate/callgate/engine/call"
-	"github.com/callgate/callgate/sandbox/meter"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/sandbox/meter"
 )
 
 const (

@@ -4,8 +4,9 @@ import (
 	"os"
 	"testing"
 
-	"github.com/callgate/callgate/sandbox/guests"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/callgate/callgate/sandbox/guests"
 )
 
 func TestModules(t *testing.T) {
