@@ -24,6 +24,7 @@ check:
 # Every Go test, among them those that run plain OPA on every bundle: its format,
 # its strict check against the input's schema and the pinned builtins, its tests.
 race:
+	@command -v $${CC:-cc} >/dev/null || { echo "the race detector needs a C compiler: apt-get install gcc"; exit 1; }
 	go test -race -shuffle=on -timeout 20m $(PACKAGES)
 	go test ./sandbox/meter # again without the detector, under which its corpus is thinned
 
@@ -44,3 +45,4 @@ bench:
 guests:
 	sandbox/guests/src/build.sh
 	sandbox/testdata/build.sh
+	sandbox/meter/testdata/build.sh

@@ -19,7 +19,7 @@ func (p *passage) decide(ctx context.Context) error {
 	if err != nil {
 		return &call.Error{Code: call.CodeStateUnavailable, Err: err}
 	}
-	p.version = s.Version
+	p.version, p.decision = s.Version, call.Decision{}
 	ctx, cancel := context.WithTimeout(ctx, p.e.o.DecideTimeout)
 	defer cancel()
 
@@ -46,9 +46,13 @@ func (p *passage) decide(ctx context.Context) error {
 	return p.answer()
 }
 
+// policyError keeps the code of a policy's error if it is one that policies have.
+// Another code could make the engine log a cause that quotes arguments.
 func policyError(ctx context.Context, err error) error {
-	if e, ok := errors.AsType[*call.Error](err); ok {
-		return e
+	switch code := call.CodeOf(err, ""); code {
+	case call.CodePolicyUndefined, call.CodePolicyError, call.CodePolicyShape, call.CodePolicyTimeout,
+		call.CodeObligationUnsupported, call.CodeCapsTooMany, call.CodeCapsInvalid:
+		return err
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &call.Error{Code: call.CodePolicyTimeout, Err: err}
@@ -189,16 +193,27 @@ func (p *passage) charges() ([]state.Charge, error) {
 	return out, nil
 }
 
-// binding ties an approval that was asked on that day to this very call: who
-// asks, the tool, the arguments, the policy and the capabilities.
+// binding ties an approval that was asked on that day to this very call: who asks
+// and for whom, the tool, the arguments, the policy, the capabilities, and who must
+// approve.
 func (p *passage) binding(day time.Time) (string, error) {
 	who := p.call.Principal
+	people := [][]string{{who.Tenant, who.Kind, who.ID}}
+	for _, o := range who.OnBehalfOf {
+		people = append(people, []string{o.Tenant, o.Kind, o.ID})
+	}
+	rules := slices.Clone(p.decision.Approvals)
+	for i := range rules {
+		rules[i].Reason = ""
+	}
 	b, err := json.Marshal(struct {
-		Tenant, Kind, Principal, Tool string
-		Args                          call.Args
-		Policy                        []call.Revision
-		Caps                          call.Caps
-	}{who.Tenant, who.Kind, who.ID, p.tool.digest, p.args, p.decision.Revisions, p.caps})
+		People [][]string
+		Tool   string
+		Args   call.Args
+		Policy []call.Revision
+		Caps   call.Caps
+		Rules  []call.ApprovalRule
+	}{people, p.tool.digest, p.args, p.decision.Revisions, p.caps, rules})
 	if err != nil {
 		return "", err
 	}

@@ -24,8 +24,11 @@ const maxDecisions = 3
 // A [*Denial] when nothing ran, a [*ToolError] when the tool ran and failed,
 // nil when it ran and succeeded.
 func (e *Engine) Do(ctx context.Context, c call.Call) (*Result, error) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	p := e.passage(c)
-	leave, code := e.enter()
+	leave, code := e.enter(ctx)
 	if code != "" {
 		return nil, p.turnAway(code)
 	}

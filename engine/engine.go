@@ -110,8 +110,9 @@ type Engine struct {
 	stop    context.CancelFunc
 	stopped context.Context // done once Close wants running tools to end
 
-	mu     sync.Mutex // protects closed, and wg.Add against Close
+	mu     sync.Mutex // protects the two below, and wg.Add against Close
 	closed bool
+	failed error          // a record could not be written: nothing is accepted any more
 	wg     sync.WaitGroup // calls and outcome records under way
 }
 
@@ -159,6 +160,13 @@ func (e *Engine) defaults() error {
 	if e.o.MaxCalls == 0 {
 		e.o.MaxCalls = 1024
 	}
+	if e.o.MaxCalls < 0 || e.o.DecideTimeout < 0 {
+		errs = append(errs, errors.New("engine: Options.MaxCalls or DecideTimeout is negative"))
+		e.o.MaxCalls = 0
+	}
+	if !printable(e.o.Node) {
+		errs = append(errs, errors.New("engine: Options.Node is not plain text of at most 256 bytes"))
+	}
 	if e.o.Salts == nil {
 		e.o.Salts = newProcessSalts()
 	}
@@ -172,6 +180,9 @@ func (e *Engine) install(ctx context.Context) error {
 	var errs []error
 	for i := range e.o.Tools {
 		t := &e.o.Tools[i]
+		if t.manifest == nil && t.err == nil {
+			t.err = errors.New("engine: a tool that neither Host nor Wasm made")
+		}
 		if t.err != nil {
 			errs = append(errs, t.err)
 			continue
@@ -226,7 +237,7 @@ func (e *Engine) reopen(ctx context.Context) error {
 			Type: call.TypeOutcome, Time: e.o.Now().UTC(), Node: e.o.Node, Call: open[index].Call,
 			Code: call.CodeUnfinished, Decision: &index, Outcome: &call.RecordOutcome{Status: call.Unfinished},
 		}
-		if _, err := e.append(ctx, rec); err != nil {
+		if _, err := e.append(func() (call.Record, error) { return rec, nil }); err != nil {
 			return fmt.Errorf("engine: recording unfinished calls: %w", err)
 		}
 	}
@@ -234,28 +245,47 @@ func (e *Engine) reopen(ctx context.Context) error {
 }
 
 // Close takes no more calls, stops tools that still run, waits until every
-// outcome is recorded, and leaves the log to its owner. It is idempotent.
+// outcome is recorded, and leaves the log to its owner. It is idempotent. The
+// error says which records could not be written.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
 	e.stop()
 	e.wg.Wait()
-	return nil
-}
-
-// enter takes a place for one call, or says why there is none.
-func (e *Engine) enter() (leave func(), code call.Code) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
-		return nil, call.CodeEngineClosed
-	}
+	return e.failed
+}
+
+// slotWait is how long a call waits for a place: as a rule a place becomes free
+// with the next outcome that is written.
+const slotWait = time.Second
+
+// enter takes a place for one call, or says why there is none.
+func (e *Engine) enter(ctx context.Context) (leave func(), code call.Code) {
+	ctx, cancel := context.WithTimeout(ctx, slotWait)
+	defer cancel()
 	select {
 	case e.slots <- struct{}{}:
 	default:
-		return nil, call.CodeOverloaded
+		select {
+		case e.slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil, call.CodeOverloaded
+		}
 	}
-	e.wg.Add(1)
-	return func() { <-e.slots; e.wg.Done() }, ""
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.closed:
+		code = call.CodeEngineClosed
+	case e.failed != nil:
+		code = call.CodeLogUnavailable
+	default:
+		e.wg.Add(1)
+		return func() { <-e.slots; e.wg.Done() }, ""
+	}
+	<-e.slots
+	return nil, code
 }

@@ -78,9 +78,13 @@ func TestOneQuestionForOneCall(t *testing.T) {
 	if len(ids) != 1 || ids[""] {
 		t.Errorf("64 identical calls made the approvals %v, want one", ids)
 	}
-	if _, err := e.Do(t.Context(), echo("other")); err != nil {
-		if d := err.(*engine.Denial); ids[d.ApprovalID] {
-			t.Error("a call with other arguments shares the approval")
+	bob := echo("same")
+	bob.Principal.ID = "bob"
+	delegated := echo("same")
+	delegated.Principal.OnBehalfOf = []call.Principal{{ID: "carol", Kind: "user"}}
+	for name, c := range map[string]call.Call{"other arguments": echo("other"), "another principal": bob, "another chain": delegated} {
+		if _, err := e.Do(t.Context(), c); ids[err.(*engine.Denial).ApprovalID] {
+			t.Errorf("a call with %s shares the approval", name)
 		}
 	}
 	asked := 0
@@ -89,8 +93,8 @@ func TestOneQuestionForOneCall(t *testing.T) {
 			asked++
 		}
 	}
-	if asked != 2 || tool.count() != 0 {
-		t.Errorf("%d questions recorded, want 2; %d runs, want 0", asked, tool.count())
+	if asked != 4 || tool.count() != 0 {
+		t.Errorf("%d questions recorded, want 4; %d runs, want 0", asked, tool.count())
 	}
 }
 
@@ -175,11 +179,11 @@ func TestCallerGoesAway(t *testing.T) {
 	go func() { <-started; cancel() }()
 	_, err := e.Do(ctx, echo("x"))
 	var te *engine.ToolError
-	if !errors.As(err, &te) {
+	if !errors.As(err, &te) || te.Result.Outcome.Code != call.CodeCancelled {
 		t.Fatalf("Do = %v", err)
 	}
 	e.Close()
-	if recs := log.decoded(t); len(recs) != 2 || recs[1].Outcome.Status != call.Failed {
+	if recs := log.decoded(t); len(recs) != 2 || recs[1].Outcome.Status != call.Failed || recs[1].Code != call.CodeCancelled {
 		t.Errorf("records %+v, want the outcome too", recs)
 	}
 }
@@ -230,6 +234,9 @@ func TestNoKeyNoRun(t *testing.T) {
 	_, err := e.Do(t.Context(), echo("x"))
 	if d := err.(*engine.Denial); d.Code != call.CodeLogUnavailable || tool.count() != 0 || len(log.records) != 0 {
 		t.Errorf("Do = %v, %d runs, %d records", err, tool.count(), len(log.records))
+	}
+	if err := e.Close(); err == nil {
+		t.Error("Close says that all is well")
 	}
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"crypto/rand"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 	"unicode"
@@ -14,8 +15,12 @@ import (
 	"github.com/callgate/callgate/engine/internal/seal"
 )
 
-// maxChain bounds the principals that one call may act for.
-const maxChain = 8
+// Limits of a principal, so that every call has a record that the log takes.
+const (
+	maxChain  = 8  // principals that one call may act for
+	maxRoles  = 64 // roles of one principal
+	maxClaims = 64 << 10
+)
 
 // passage is one call on its way down the road. It belongs to one goroutine.
 type passage struct {
@@ -26,6 +31,7 @@ type passage struct {
 	session string
 
 	// Known after arrive.
+	stranger bool // the principal is malformed: nothing of it may be recorded
 	tool     *Tool
 	args     call.Args
 	asserted call.Asserted
@@ -35,6 +41,8 @@ type passage struct {
 	decision call.Decision
 	version  int64 // of the session that policy saw
 
+	startErr error // why the run could not start
+
 	// Known after admit.
 	change call.Change
 	denial Denial // filled in on the way, for the refusal
@@ -43,7 +51,23 @@ type passage struct {
 }
 
 func (e *Engine) passage(c call.Call) *passage {
+	c.Principal = clonePrincipal(c.Principal) // the caller may change theirs at any time
 	return &passage{e: e, id: rand.Text(), at: e.o.Now().UTC(), call: c, session: sessionID(c.Principal), index: -1}
+}
+
+// clonePrincipal copies p. Whoever says nothing of how they know it only asserts it.
+func clonePrincipal(p call.Principal) call.Principal {
+	if p.Auth.Method == "" {
+		p.Auth.Method = "asserted"
+	}
+	p.Roles, p.Claims, p.OnBehalfOf = slices.Clone(p.Roles), maps.Clone(p.Claims), slices.Clone(p.OnBehalfOf)
+	for name, value := range p.Claims {
+		p.Claims[name] = slices.Clone(value)
+	}
+	for i, o := range p.OnBehalfOf {
+		p.OnBehalfOf[i] = clonePrincipal(o)
+	}
+	return p
 }
 
 // sessionID is the session of a principal who opened none: always the same one,
@@ -59,6 +83,7 @@ func sessionID(p call.Principal) string {
 // arrive makes the arguments canonical and checks all that needs no policy.
 func (p *passage) arrive() error {
 	if err := checkPrincipal(p.call.Principal, true); err != nil {
+		p.stranger = true
 		return &call.Error{Code: call.CodePrincipalInvalid, Detail: err.Error()}
 	}
 	raw := p.call.Args
@@ -103,6 +128,12 @@ func checkPrincipal(p call.Principal, chain bool) error {
 	if !slices.Contains([]string{"agent", "user", "service"}, p.Kind) {
 		return errors.New("kind is not agent, user or service")
 	}
+	if !slices.Contains([]string{"jwt", "mtls", "uid", "token", "asserted"}, p.Auth.Method) {
+		return errors.New("auth method is not jwt, mtls, uid, token or asserted")
+	}
+	if len(p.Roles) > maxRoles {
+		return errors.New("more than 64 roles")
+	}
 	for _, s := range slices.Concat(p.Roles, []string{p.Tenant, p.Auth.Method, p.Auth.Issuer}) {
 		if !printable(s) {
 			return errors.New("a role, tenant or auth field is not plain text of at most 256 bytes")
@@ -116,8 +147,14 @@ func checkPrincipal(p call.Principal, chain bool) error {
 			return errors.New("on_behalf_of: " + err.Error())
 		}
 	}
-	_, err := json.Marshal(p.Claims)
-	if err != nil {
+	size := 0
+	for name, value := range p.Claims {
+		size += len(name) + len(value)
+	}
+	if size > maxClaims {
+		return errors.New("claims of more than 64 KiB")
+	}
+	if _, err := json.Marshal(p.Claims); err != nil {
 		return errors.New("claims are not JSON")
 	}
 	return nil

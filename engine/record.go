@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -31,17 +32,37 @@ func (p *passage) keyed(tenant string, day time.Time, callID, domain string, b [
 }
 
 func (p *passage) keyedHere(domain string, b []byte) (string, error) {
-	return p.keyed(p.call.Principal.Tenant, p.at, p.id, domain, b)
+	tenant := p.call.Principal.Tenant
+	if p.stranger {
+		tenant = "" // an invented tenant gets no key of its own
+	}
+	return p.keyed(tenant, p.at, p.id, domain, b)
 }
 
-// append makes r durable.
-func (e *Engine) append(ctx context.Context, r call.Record) (index int64, err error) {
+// append makes durable what build returns. If it cannot, for whatever reason, the
+// engine stops: what was admitted without a record must not count any longer.
+func (e *Engine) append(build func() (call.Record, error)) (int64, error) {
+	index, err := e.tryAppend(build)
+	if err != nil {
+		e.mu.Lock()
+		e.failed = errors.Join(e.failed, err)
+		e.mu.Unlock()
+		return -1, err
+	}
+	return index, nil
+}
+
+func (e *Engine) tryAppend(build func() (call.Record, error)) (index int64, err error) {
 	defer e.caught(&err)
+	r, err := build()
+	if err != nil {
+		return -1, err
+	}
 	line, err := r.Encode()
 	if err != nil {
 		return -1, err
 	}
-	return e.o.Log.Append(ctx, line)
+	return e.o.Log.Append(context.Background(), line) // never half done because a caller went away
 }
 
 // caught turns a panic into an error with a code. The panic's value may quote
@@ -61,7 +82,7 @@ func (p *passage) decisionRecord(code call.Code) (call.Record, error) {
 		Tool: &call.RecordTool{}, Verdict: call.Deny, Code: code, Policy: p.decision.Revisions,
 	}
 	var err error
-	if code != call.CodePrincipalInvalid {
+	if !p.stranger {
 		rp := recordPrincipal(who)
 		for _, o := range who.OnBehalfOf {
 			rp.OnBehalfOf = append(rp.OnBehalfOf, recordPrincipal(o))
@@ -102,11 +123,7 @@ func recordPrincipal(p call.Principal) call.RecordPrincipal {
 
 // recordDecision makes the decision to allow durable.
 func (p *passage) recordDecision() error {
-	r, err := p.decisionRecord("")
-	if err != nil {
-		return err
-	}
-	index, err := p.e.append(context.Background(), r)
+	index, err := p.e.append(func() (call.Record, error) { return p.decisionRecord("") })
 	if err != nil {
 		return err
 	}
@@ -118,18 +135,16 @@ func (p *passage) recordDecision() error {
 // refuse records that nothing will run, and says so.
 func (p *passage) refuse(cause error) *Denial {
 	code := call.CodeOf(cause, call.CodeInternal)
-	r, err := p.decisionRecord(code)
-	if err == nil {
-		p.index, err = p.e.append(context.Background(), r)
-	}
+	index, err := p.e.append(func() (call.Record, error) { return p.decisionRecord(code) })
 	if err != nil {
 		return p.unrecorded(err)
 	}
+	p.index = index
 	return p.deny(code, cause)
 }
 
 // unrecorded is the refusal when the log cannot be written. The engine answers
-// nothing else from then on, since its log stays stopped.
+// nothing else from then on.
 func (p *passage) unrecorded(cause error) *Denial {
 	p.index = -1
 	p.denial.ApprovalID = "" // nobody will ever see that question
@@ -142,10 +157,11 @@ func (p *passage) turnAway(code call.Code) *Denial { return p.deny(code, nil) }
 
 func (p *passage) deny(code call.Code, cause error) *Denial {
 	d := p.denial
-	d.CallID, d.Tool, d.Code, d.cause = p.id, p.shownTool(), code, cause
+	d.CallID, d.Tool, d.Code = p.id, p.shownTool(), code
 	d.Receipt = Receipt{Index: p.index}
-	if e, ok := cause.(*call.Error); ok && e.Detail != "" {
-		d.Reasons = append(d.Reasons, call.Reason{Code: string(code), Message: e.Detail})
+	where := ""
+	if e, ok := errors.AsType[*call.Error](cause); ok {
+		d.Detail, where = e.Detail, e.Where
 	}
 	ev := p.e.log.Info()
 	if class := code.Info().Class; class == call.ClassUnavailable {
@@ -154,7 +170,10 @@ func (p *passage) deny(code call.Code, cause error) *Denial {
 	if operators(code) && cause != nil {
 		ev = ev.AnErr("cause", cause)
 	}
-	ev.Str("call", p.id).Str("tool", d.Tool).Str("code", string(code)).Int64("index", p.index).Msg("refused")
+	if where != "" {
+		ev = ev.Str("where", where)
+	}
+	ev.Str("call", p.id).Str("tool", d.Tool).Str("code", string(code)).Int64("record", p.index).Msg("refused")
 	return &d
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rs/zerolog"
 
 	"github.com/callgate/callgate/engine"
 	"github.com/callgate/callgate/engine/call"
@@ -38,6 +39,12 @@ func TestRefusals(t *testing.T) {
 		{name: "a kind nobody knows", change: func(c *call.Call) { c.Principal.Kind = "root" }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
 		{name: "an id with a line break", change: func(c *call.Call) { c.Principal.ID = "a\nb" }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
 		{name: "an id that is not text", change: func(c *call.Call) { c.Principal.ID = "\xff" }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
+		{name: "too many roles", change: func(c *call.Call) { c.Principal.Roles = make([]string, 65) }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
+		{name: "claims without end", change: func(c *call.Call) {
+			c.Principal.Claims = map[string]jsontext.Value{"x": jsontext.Value(`"` + strings.Repeat("x", 64<<10) + `"`)}
+		}, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
+		{name: "an authentication nobody knows", change: func(c *call.Call) { c.Principal.Auth.Method = "magic" }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
+		{name: "a long chain", change: func(c *call.Call) { c.Principal.OnBehalfOf = make([]call.Principal, 9) }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
 		{name: "a nested chain", change: func(c *call.Call) {
 			c.Principal.OnBehalfOf = []call.Principal{{ID: "b", Kind: "user", OnBehalfOf: []call.Principal{alice}}}
 		}, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
@@ -49,7 +56,7 @@ func TestRefusals(t *testing.T) {
 		{name: "a number that no float64 holds", change: func(c *call.Call) { c.Args = []byte(`{"n":9007199254740993}`) }, want: call.CodeArgsInexact, is: engine.ErrDenied},
 		{name: "asserted is no object", change: func(c *call.Call) { c.Asserted = []byte(`7`) }, want: call.CodeAssertedInvalid, is: engine.ErrDenied},
 		{name: "asserted with another key", change: func(c *call.Call) { c.Asserted = []byte(`{"role":"admin"}`) }, want: call.CodeAssertedInvalid, is: engine.ErrDenied},
-		{name: "an unknown tool", change: func(c *call.Call) { c.Tool = "rm" }, want: call.CodeToolUnknown, is: engine.ErrDenied},
+		{name: "an unknown tool", change: func(c *call.Call) { c.Tool = "canary-tool" }, want: call.CodeToolUnknown, is: engine.ErrDenied},
 		{name: "a schema violation", change: func(c *call.Call) { c.Args = []byte(`{"text":7}`) }, want: call.CodeArgsSchema, is: engine.ErrDenied},
 		{name: "an argument the schema does not know", change: func(c *call.Call) { c.Args = []byte(`{"more":1}`) }, want: call.CodeArgsSchema, is: engine.ErrDenied},
 
@@ -58,6 +65,7 @@ func TestRefusals(t *testing.T) {
 		{name: "pass is no permit", policy: always(call.Decision{Verdict: call.Pass}), want: call.CodePolicyDenied, is: engine.ErrDenied},
 		{name: "a verdict nobody knows", policy: always(call.Decision{Verdict: "ALLOW"}), want: call.CodePolicyDenied, is: engine.ErrDenied},
 		{name: "policy fails", policy: failing(boom), want: call.CodePolicyError, is: engine.ErrUnavailable},
+		{name: "policy claims an operator's code", policy: failing(&call.Error{Code: call.CodeStateUnavailable, Err: errors.New("canary-cause")}), want: call.CodePolicyError, is: engine.ErrUnavailable},
 		{name: "policy has no answer", policy: failing(&call.Error{Code: call.CodePolicyUndefined}), want: call.CodePolicyUndefined, is: engine.ErrUnavailable},
 		{name: "policy panics", policy: func(*call.Input) (call.Decision, error) { panic("canary-panic") }, want: call.CodeInternal, is: engine.ErrUnavailable},
 		{name: "allowed yet asking", policy: with(ask, func(d *call.Decision) { d.Verdict = call.Allow }), want: call.CodePolicyShape, is: engine.ErrUnavailable},
@@ -79,7 +87,8 @@ func TestRefusals(t *testing.T) {
 			if tt.policy == nil {
 				tt.policy = always(allow)
 			}
-			e := open(t, engine.Options{Policy: tt.policy, State: tt.state, Log: log, Tools: []engine.Tool{tool.tool()}})
+			var operator strings.Builder
+			e := open(t, engine.Options{Policy: tt.policy, State: tt.state, Log: log, Logger: zerolog.New(&operator), Tools: []engine.Tool{tool.tool()}})
 			c := echo("canary-argument")
 			if tt.change != nil {
 				tt.change(&c)
@@ -107,6 +116,9 @@ func TestRefusals(t *testing.T) {
 			}
 			if c := recs[0].Change; c != nil && len(c.TATs) > 0 {
 				t.Errorf("the refused call was charged: %+v", c)
+			}
+			if s := operator.String(); !strings.Contains(s, d.CallID) || !strings.Contains(s, string(tt.want)) || strings.Contains(s, "canary") {
+				t.Errorf("the operator's log: %s", s)
 			}
 			for _, line := range log.records {
 				if strings.Contains(string(line), "canary") {

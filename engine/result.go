@@ -37,19 +37,21 @@ type Denial struct {
 	CallID     string
 	Tool       string
 	Code       call.Code
-	Reasons    []call.Reason // without hidden ones
+	Detail     string        // what the code leaves open, without quoting arguments
+	Reasons    []call.Reason // policy's, without hidden ones
 	ApprovalID string        // of the approval that is pending
 	Limit      string        // name of the limit that refused
 	Remaining  int64         // units left in it
 	RetryAfter time.Duration // zero: waiting does not help
 	Receipt    Receipt
-
-	cause error // for the operator's log, never for the caller
 }
 
 func (d *Denial) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s: %s", d.Tool, d.Code, d.Code.Info().Meaning)
+	if d.Detail != "" {
+		b.WriteString(": " + d.Detail)
+	}
 	for i, r := range d.Reasons {
 		b.WriteString(map[bool]string{true: " (", false: ", "}[i == 0])
 		b.WriteString(r.Code)
@@ -59,6 +61,15 @@ func (d *Denial) Error() string {
 	}
 	if len(d.Reasons) > 0 {
 		b.WriteByte(')')
+	}
+	if d.ApprovalID != "" {
+		b.WriteString(", approval " + d.ApprovalID)
+	}
+	if d.Limit != "" {
+		b.WriteString(", limit " + d.Limit)
+	}
+	if d.RetryAfter > 0 && d.RetryAfter < 1<<62 {
+		fmt.Fprintf(&b, ", try again in %v", max(d.RetryAfter.Round(time.Second), time.Second))
 	}
 	return b.String()
 }

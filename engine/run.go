@@ -18,6 +18,7 @@ func (p *passage) run(ctx context.Context, g grant.Grant) ([]byte, call.Outcome)
 
 		fx, err := p.e.o.Host.Open(g)
 		if err != nil {
+			p.startErr = err
 			return nil, call.Outcome{Status: call.NotStarted, Code: call.CodeOf(err, call.CodeRootUnavailable)}
 		}
 		output, o := p.e.guard(func() ([]byte, call.Outcome) { return p.tool.run(ctx, p.e, fx, p.args) })
@@ -46,10 +47,10 @@ func (e *Engine) guard(f func() ([]byte, call.Outcome)) (output []byte, o call.O
 // does not wait for the record; Close does.
 func (p *passage) finish(output []byte, o call.Outcome, leave func()) (*Result, error) {
 	p.e.log.Info().Str("call", p.id).Str("tool", p.tool.manifest.Name).Str("code", string(o.Code)).
-		Int("effects", len(o.Effects)).Dur("took", o.Took).Int64("index", p.index).Msg("ran")
+		Int("effects", len(o.Effects)).Stringer("took", o.Took).Int64("record", p.index).Msg("ran")
 	go func() {
 		defer leave()
-		if _, err := p.e.append(context.Background(), p.outcomeRecord(o, len(output))); err != nil {
+		if _, err := p.e.append(func() (call.Record, error) { return p.outcomeRecord(o, len(output)), nil }); err != nil {
 			p.e.log.Error().AnErr("cause", err).Str("call", p.id).Msg("outcome not recorded")
 		}
 	}()
@@ -58,7 +59,7 @@ func (p *passage) finish(output []byte, o call.Outcome, leave func()) (*Result, 
 	case call.Succeeded:
 		return res, nil
 	case call.NotStarted:
-		return nil, p.deny(o.Code, nil)
+		return nil, p.deny(o.Code, p.startErr)
 	default:
 		return nil, &ToolError{Tool: p.tool.manifest.Name, Result: res}
 	}
@@ -75,7 +76,7 @@ func (p *passage) outcomeRecord(o call.Outcome, output int) call.Record {
 		if err != nil {
 			p.e.log.Error().AnErr("cause", err).Str("call", p.id).Msg("no key for an effect's digest")
 		}
-		ro.Effects = append(ro.Effects, call.RecordEffect{Kind: fx.Kind, Within: fx.Within, Target: target, Code: fx.Code, Bytes: fx.Bytes})
+		ro.Effects = append(ro.Effects, call.RecordEffect{Kind: fx.Kind, Within: fx.Within, Target: target, Code: fx.Code, Bytes: fx.Bytes, Count: fx.Count})
 	}
 	return call.Record{
 		Type: call.TypeOutcome, Time: p.e.o.Now().UTC(), Node: p.e.o.Node, Call: p.id,

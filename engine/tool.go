@@ -104,10 +104,11 @@ func (t *Tool) runHost(ctx context.Context, e *Engine, fx *hostfx.Effects, args 
 
 	done := make(chan hostAnswer, 1)
 	go func() {
-		var a hostAnswer
+		a := hostAnswer{err: &call.Error{Code: call.CodeInternal}} // what a tool that never returns says
 		defer func() { done <- a }()
 		defer e.caught(&a.err)
-		a.output, a.err = t.host(ctx, fx, args)
+		output, err := t.host(ctx, fx, args)
+		a = hostAnswer{output, err}
 	}()
 	select {
 	case a := <-done:

@@ -367,10 +367,10 @@ func TestEffectsAreBounded(t *testing.T) {
 	for _, e := range got {
 		count[e.Code]++
 	}
-	if d := cmp.Diff(map[string]int{"ok": 700, "not_found": 100, "refused": 1, "more": 1}, count); d != "" {
+	if d := cmp.Diff(map[string]int{"ok": 500, "not_found": 100, "refused": 1, "more": 1}, count); d != "" {
 		t.Errorf("codes (-want +got):\n%s", d)
 	}
-	want := call.Effect{Kind: "fs", Code: "more", Bytes: 800 * 5}
+	want := call.Effect{Kind: "fs", Code: "more", Bytes: 1000 * 5, Count: 2400}
 	if d := cmp.Diff(want, got[len(got)-1]); d != "" {
 		t.Errorf("last effect (-want +got):\n%s", d)
 	}

@@ -20,7 +20,7 @@ const (
 // without end, and each costs memory here and a line in the record.
 func kept(code string) int {
 	if code == ok {
-		return 700
+		return 500
 	}
 	return 100
 }
@@ -50,6 +50,7 @@ func (l *effectLog) add(kind, within, target, code string) *entry {
 		if l.rest == nil {
 			l.rest = &entry{effect: call.Effect{Kind: "fs", Code: more}}
 		}
+		l.rest.effect.Count++
 		return l.rest
 	}
 	l.codes[code]++

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -95,7 +97,8 @@ func sameRule(x, y call.ApprovalRule) bool {
 
 func ids(list []string) bool {
 	for _, s := range list {
-		if s == "" || len(s) > maxID {
+		// Records and terminals show them.
+		if s == "" || len(s) > maxID || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			return false
 		}
 	}

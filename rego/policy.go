@@ -78,6 +78,16 @@ func (p *Policy) decide(ctx context.Context, in ast.Value, nowNS int64) (_ call.
 	return d, nil
 }
 
+// where is the kind and place of an evaluator's error, without its text, which may
+// quote the input.
+func where(err error) string {
+	e, ok := errors.AsType[*topdown.Error](err)
+	if !ok || e.Location == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s at %s:%d", e.Code, e.Location.File, e.Location.Row)
+}
+
 func (p *Policy) eval(ctx context.Context, in ast.Value, nowNS int64) (ast.Value, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &call.Error{Code: call.CodePolicyTimeout, Err: err}
@@ -100,7 +110,7 @@ func (p *Policy) eval(ctx context.Context, in ast.Value, nowNS int64) (ast.Value
 		// Even with an answer: some builtins do not watch for the end.
 		return nil, &call.Error{Code: call.CodePolicyTimeout, Err: errors.Join(ctx.Err(), err)}
 	case err != nil:
-		return nil, &call.Error{Code: call.CodePolicyError, Err: err}
+		return nil, &call.Error{Code: call.CodePolicyError, Where: where(err), Err: err}
 	case len(rs) != 1 || len(rs[0].Expressions) != 1:
 		return nil, &call.Error{Code: call.CodePolicyUndefined}
 	}

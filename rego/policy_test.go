@@ -51,7 +51,7 @@ func TestDecideWithBase(t *testing.T) {
 	want := call.Decision{
 		Verdict:   call.Allow,
 		Grants:    []call.RuleGrant{{ID: "docs.read", Caps: call.Caps{FS: []call.FS{{Root: "docs", Path: ".", Modes: []string{"read"}}}}}},
-		Limits:    []call.Limit{{Name: "class:read", Key: "alice", Burst: 60, Per: "1m", Cost: 1}},
+		Limits:    []call.Limit{{Name: "class:read", Key: `["acme","agent","alice"]`, Burst: 60, Per: "1m", Cost: 1}},
 		Revisions: []call.Revision{p.Revision()},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -289,5 +289,15 @@ decision := {"decision": "deny", "reason": "outside"} if {
 		if len(d.Grants) > 0 {
 			t.Errorf("%s: grants %v", tool, d.Grants)
 		}
+	}
+}
+
+// An operator learns which line failed; nobody learns on what.
+func TestErrorsSayWhere(t *testing.T) {
+	p := mustOpen(t, files("p.rego", "package callgate\n\ndecision := {\"allow\": to_number(input.args.n) > 3} if input.tool.name == \"t\"\n"))
+	_, err := p.Decide(t.Context(), input(t, "t", `{"n":"canary"}`))
+	e, ok := errors.AsType[*call.Error](err)
+	if !ok || e.Code != call.CodePolicyError || e.Where != "eval_builtin_error at p.rego:3" || strings.Contains(e.Where+e.Detail, "canary") {
+		t.Errorf("Decide = %+v", e)
 	}
 }

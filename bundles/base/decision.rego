@@ -34,12 +34,10 @@ reasons contains _reason(entry) if some entry in rules.deny
 
 _rule := "callgate.rules.deny"
 
-# A bare string that looks like a code is one; any other is a message.
+# A bare string is a message. It is for people: it may be made of arguments, and
+# codes are recorded.
 _reason(entry) := object.union({"rule": _rule}, entry) if {
 	_coded(entry)
-} else := {"code": entry, "rule": _rule} if {
-	is_string(entry)
-	regex.match(`^[a-z][a-z0-9_.:-]{0,63}$`, entry)
 } else := {"code": "denied", "rule": _rule, "message": entry} if {
 	is_string(entry)
 }

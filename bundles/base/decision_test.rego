@@ -58,9 +58,10 @@ test_deny_wins if {
 	d.reasons == {{"code": "frozen", "message": "not today", "rule": "callgate.rules.deny"}}
 }
 
-test_deny_by_code if {
+# A word may be an argument, and codes are recorded.
+test_deny_by_word if {
 	d := callgate.decision with input as reads with data.callgate.rules.deny as {"frozen"}
-	d.reasons == {{"code": "frozen", "rule": "callgate.rules.deny"}}
+	d.reasons == {{"code": "denied", "message": "frozen", "rule": "callgate.rules.deny"}}
 }
 
 test_deny_by_text if {
@@ -88,7 +89,7 @@ bursts[class] := burst if {
 	called := object.union(reads, {"tool": {"class": class}})
 	d := callgate.decision with input as called with data.callgate.rules.allow as {grant}
 	some l in d.limits
-	l.key == "alice"
+	l.key == `["acme","agent","alice"]`
 	burst := l.burst
 }
 
@@ -97,6 +98,16 @@ test_default_limits_by_class if bursts == {"read": 60, "write": 10, "destructive
 test_limits_of_nobody_are_shared if {
 	d := callgate.decision with input as {} with data.callgate.rules.allow as {grant} with data.callgate.rules.waive as {"ask"}
 	{l.key | some l in d.limits} == {""}
+}
+
+test_limits_are_per_tenant_and_kind if {
+	keys := {l.key |
+		some principal in [{"tenant": "a"}, {"tenant": "b"}, {"kind": "user"}]
+		d := callgate.decision with input as object.union(reads, {"principal": principal})
+			with data.callgate.rules.allow as {grant}
+		some l in d.limits
+	}
+	count(keys) == 3
 }
 
 test_services_get_ten_times_as_much if {

@@ -27,7 +27,7 @@ limit contains {
 
 default _who := ""
 
-_who := input.principal.id
+_who := json.marshal([input.principal.tenant, input.principal.kind, input.principal.id])
 
 _per_minute := {"read": 60, "write": 10, "destructive": 2}
 

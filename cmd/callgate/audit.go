@@ -18,6 +18,7 @@ func newAudit() *cobra.Command {
 		Short:   "Check the log of decisions and outcomes",
 		Example: "  callgate audit verify",
 		Args:    cobra.NoArgs,
+		RunE:    needSubcommand,
 	}
 	cmd.AddCommand(newAuditVerify())
 	return cmd

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -60,7 +61,7 @@ func (p *callParams) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	c, err := p.call(cmd.InOrStdin())
+	c, err := p.call(cmd.Context(), cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
@@ -77,8 +78,8 @@ func (p *callParams) run(cmd *cobra.Command) error {
 }
 
 // call builds the call from the flags.
-func (p *callParams) call(in io.Reader) (call.Call, error) {
-	args, err := readArgs(p.args, in)
+func (p *callParams) call(ctx context.Context, in io.Reader) (call.Call, error) {
+	args, err := readArgs(ctx, p.args, in)
 	if err != nil {
 		return call.Call{}, err
 	}
@@ -104,19 +105,33 @@ func asserted(id, kind, tenant string, roles []string) call.Principal {
 
 // readArgs reads at most a byte more than the engine takes, so that what is too
 // large is refused and recorded by the engine like any other call.
-func readArgs(arg string, in io.Reader) ([]byte, error) {
-	switch {
-	case arg == "-":
-		return io.ReadAll(io.LimitReader(in, call.MaxArgsBytes+1))
-	case strings.HasPrefix(arg, "@"):
-		f, err := os.Open(arg[1:])
-		if err != nil {
-			return nil, fmt.Errorf("--args: %w", err)
-		}
-		defer f.Close()
-		return io.ReadAll(io.LimitReader(f, call.MaxArgsBytes+1))
-	default:
+func readArgs(ctx context.Context, arg string, in io.Reader) ([]byte, error) {
+	if arg != "-" && !strings.HasPrefix(arg, "@") {
 		return []byte(arg), nil
+	}
+	type answer struct {
+		b   []byte
+		err error
+	}
+	done := make(chan answer, 1)
+	go func() { // a pipe that nobody writes to must not keep a signal from ending this
+		if arg != "-" {
+			f, err := os.Open(arg[1:])
+			if err != nil {
+				done <- answer{nil, fmt.Errorf("--args: %w", err)}
+				return
+			}
+			defer f.Close()
+			in = f
+		}
+		b, err := io.ReadAll(io.LimitReader(in, call.MaxArgsBytes+1))
+		done <- answer{b, err}
+	}()
+	select {
+	case a := <-done:
+		return a.b, a.err
+	case <-ctx.Done():
+		return nil, errors.New("--args: interrupted")
 	}
 }
 
@@ -124,9 +139,10 @@ func readArgs(arg string, in io.Reader) ([]byte, error) {
 type callResult struct {
 	Call       string         `json:"call"`
 	Tool       string         `json:"tool"`
-	Verdict    call.Verdict   `json:"verdict"`
+	Verdict    call.Verdict   `json:"verdict"` // allow only if the tool ran
 	Code       call.Code      `json:"code"`
 	Meaning    string         `json:"meaning"`
+	Detail     string         `json:"detail,omitzero"`
 	Reasons    []call.Reason  `json:"reasons,omitzero"`
 	ApprovalID string         `json:"approval,omitzero"`
 	Limit      string         `json:"limit,omitzero"`
@@ -155,6 +171,9 @@ func report(cmd *cobra.Command, format, tool string, res *engine.Result, err err
 	}
 	if res != nil {
 		out := cmd.OutOrStdout()
+		if terminal(out) {
+			res.Output = []byte(clean(string(res.Output)))
+		}
 		if _, err := out.Write(res.Output); err != nil {
 			return err
 		}
@@ -182,7 +201,8 @@ func exitWith(code int, err error) error {
 func describe(tool string, res *engine.Result, err error) callResult {
 	r := callResult{Tool: tool, Verdict: call.Allow, Code: call.CodeInternal, Record: -1}
 	if d, ok := errors.AsType[*engine.Denial](err); ok {
-		r.Call, r.Tool, r.Code, r.Reasons, r.ApprovalID, r.Limit = d.CallID, d.Tool, d.Code, d.Reasons, d.ApprovalID, d.Limit
+		d.Tool = tool // the engine does not repeat a name that it does not know
+		r.Call, r.Code, r.Detail, r.Reasons, r.ApprovalID, r.Limit = d.CallID, d.Code, d.Detail, d.Reasons, d.ApprovalID, d.Limit
 		r.RetryMS, r.Record, r.Verdict = d.RetryAfter.Milliseconds(), d.Receipt.Index, call.Deny
 		if errors.Is(err, engine.ErrPending) {
 			r.Verdict = call.Ask

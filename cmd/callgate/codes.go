@@ -18,7 +18,15 @@ func newCodes() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format == "json" {
-				return writeJSON(cmd.OutOrStdout(), call.Codes())
+				type row struct {
+					call.CodeInfo
+					Exit int `json:"exit"`
+				}
+				var rows []row
+				for _, c := range call.Codes() {
+					rows = append(rows, row{c, exitOf(c.Class)})
+				}
+				return writeJSON(cmd.OutOrStdout(), rows)
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "CODE\tCLASS\tEXIT\tMEANING")

@@ -120,7 +120,8 @@ func (c *Config) resolve(path string, flags *pflag.FlagSet) error {
 	}
 	for key, p := range map[string]*string{"data": &c.Data, "bundle": &c.Bundle, "tools": &c.Tools, "ceiling": &c.Ceiling} {
 		dir := file
-		if _, set := os.LookupEnv("CALLGATE_" + strings.ToUpper(key)); set || flags != nil && flags.Changed(key) {
+		// An empty variable says nothing, to viper neither.
+		if os.Getenv("CALLGATE_"+strings.ToUpper(key)) != "" || flags != nil && flags.Changed(key) {
 			dir = here
 		}
 		absolute(p, dir)

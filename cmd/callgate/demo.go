@@ -117,7 +117,7 @@ func play(ctx context.Context, out io.Writer, c local.Config) (denial int64, err
 		r := describe(s.tool, res, callErr)
 		fmt.Fprintf(out, "%-39s  %-7s  %-16s %10s  %s\n", s.what, r.Verdict, r.Code, ms(took), happened(r, callErr))
 		if r.Code != s.want {
-			return 0, fmt.Errorf("the demo expected %s: %w", s.want, callErr)
+			return 0, fmt.Errorf("the demo expected %s: %v", s.want, callErr)
 		}
 		if r.Code == call.CodePolicyDenied {
 			denial = r.Record
@@ -135,6 +135,9 @@ func happened(r callResult, err error) string {
 			if reason.Message != "" {
 				why[i] = reason.Message
 			}
+		}
+		if r.Detail != "" {
+			why = append(why, r.Detail)
 		}
 		if len(why) == 0 {
 			why = []string{r.Meaning}
@@ -181,8 +184,11 @@ func tamper(out io.Writer, data string, denial int64) error {
 	}
 
 	segments, err := filepath.Glob(filepath.Join(data, "log", "*.jsonl"))
-	if err != nil || len(segments) == 0 {
-		return fmt.Errorf("no log in %s: %w", data, err)
+	if err != nil {
+		return err
+	}
+	if len(segments) == 0 {
+		return fmt.Errorf("no log in %s", data)
 	}
 	text, err := os.ReadFile(segments[0])
 	if err != nil {
@@ -199,7 +205,7 @@ func tamper(out io.Writer, data string, denial int64) error {
 	_, err = audit.Verify(data, "")
 	tampered, ok := errors.AsType[*audit.TamperError](err)
 	if !ok || tampered.Record != denial || tampered.Last != denial {
-		return fmt.Errorf("the changed byte was not found: %w", err)
+		return fmt.Errorf("the changed byte was not found: %v", err)
 	}
 	fmt.Fprintf(out, "audit verify: NOT verified: %v\n", tampered)
 	if err := writeByte(segments[0], int64(at+1), 'p'); err != nil {

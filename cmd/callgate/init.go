@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,9 @@ tools and a folder of files that they may read.`,
 		Example: "  callgate init work",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "" {
+				return errors.New("DIR is empty")
+			}
 			if err := project.Write(args[0]); err != nil {
 				return err
 			}
@@ -26,7 +30,7 @@ tools and a folder of files that they may read.`,
   callgate call --config %[1]s/callgate.yaml --as alice --roles analyst \
     --tool read-file --args '{"path": "/docs/welcome.txt"}'
   callgate audit verify --config %[1]s/callgate.yaml
-  opa test -b %[1]s/bundle
+  opa test -b %[1]s/bundle     # or, in Callgate's source: go tool opa test -b
 `, args[0])
 			return err
 		},

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -28,8 +31,37 @@ func writeJSON(w io.Writer, v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "%s\n", b)
+	_, err = fmt.Fprintf(w, "%s\n", escapeControls(b))
 	return err
+}
+
+// escapeControls writes the control characters that JSON lets stand in strings,
+// C1 and delete, as escapes: a terminal obeys them.
+func escapeControls(b []byte) []byte {
+	if !bytes.ContainsFunc(b, c1) {
+		return b
+	}
+	var out []byte
+	for _, r := range string(b) {
+		if c1(r) {
+			out = fmt.Appendf(out, "\\u%04x", r)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
+}
+
+func c1(r rune) bool { return r >= 0x7f && r <= 0x9f }
+
+// terminal reports whether w is one, or anything else that is no file or pipe.
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // clean takes control characters out of text that a tool or a policy wrote, so

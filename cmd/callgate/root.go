@@ -54,6 +54,12 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	return code
 }
 
+// needSubcommand is what a command does that is only a group: a misspelt verify
+// must not pass for a verified log.
+func needSubcommand(cmd *cobra.Command, _ []string) error {
+	return fmt.Errorf("%s: a subcommand is missing, see %s --help", cmd.CommandPath(), cmd.CommandPath())
+}
+
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "callgate",
@@ -67,6 +73,8 @@ tell, 3 ran and failed or hit a bound.`,
 		Example: `  callgate demo
   callgate init work && callgate call --config work/callgate.yaml --as alice --roles analyst \
     --tool read-file --args '{"path": "/docs/welcome.txt"}'`,
+		RunE:          needSubcommand,
+		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

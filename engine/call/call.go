@@ -20,7 +20,7 @@ import (
 type Call struct {
 	Principal Principal      `json:"-"`
 	Tool      string         `json:"tool"`
-	Args      jsontext.Value `json:"args"`     // as received; the engine makes them canonical
+	Args      jsontext.Value `json:"args"`     // as received; empty means {}. The engine makes them canonical
 	Asserted  jsontext.Value `json:"asserted"` // the caller's own word; empty means {}
 }
 
@@ -134,11 +134,12 @@ type Asserted struct {
 
 // Effect is one thing a tool did, or tried to do, through the host.
 type Effect struct {
-	Kind   string `json:"kind"`   // fs.read, fs.list, ...
-	Within string `json:"within"` // the grant entry it fell under, "" for none
-	Target string `json:"target"` // for the caller; records hold only its digest
-	Code   string `json:"code"`   // ok, refused, not_found or error
-	Bytes  int64  `json:"bytes"`  // moved, for reads and writes
+	Kind   string `json:"kind"`           // fs.read, fs.list, ...
+	Within string `json:"within"`         // the grant entry it fell under, "" for none
+	Target string `json:"target"`         // for the caller; records hold only its digest
+	Code   string `json:"code"`           // ok, refused, not_found, error, or more for those not listed
+	Bytes  int64  `json:"bytes"`          // moved, for reads and writes
+	Count  int64  `json:"count,omitzero"` // of an entry with the code more: effects that it stands for
 }
 
 // Status says how a run ended. The zero value is no known end.

@@ -137,11 +137,13 @@ func (c Code) Info() CodeInfo {
 	return CodeInfo{c, ClassUnavailable, "unknown code"}
 }
 
-// Error is an error with a code. Detail may be shown to the caller: it never
-// quotes arguments, results or secrets. Err is for the operator's log alone.
+// Error is an error with a code. Detail may be shown to the caller, Where is for
+// the operator's log: neither ever quotes arguments, results or secrets. Err may,
+// so it goes where its code says that it cannot.
 type Error struct {
 	Code   Code
 	Detail string
+	Where  string // place in a policy, such as eval_builtin_error at docs.rego:7
 	Err    error
 }
 

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-const maxPath = 4096 // bytes, Linux PATH_MAX
+const maxPath = 1024 // bytes; 32 of them, and as many effects as are listed, fit in a record
 
 // pathFault says what is wrong with a path below a root, "" for nothing.
 func pathFault(p string) string {

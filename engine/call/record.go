@@ -93,6 +93,7 @@ type RecordEffect struct {
 	Target string `json:"target,omitzero"`
 	Code   string `json:"code"`
 	Bytes  int64  `json:"bytes,omitzero"`
+	Count  int64  `json:"count,omitzero"`
 }
 
 // Change is what a record does to the state. Folding the changes of all

@@ -29,7 +29,7 @@ func fullRecord() Record {
 			Session: &SessionChange{ID: "s", Version: 2, Labels: []string{"l"}},
 		},
 		Decision: &index,
-		Outcome:  &RecordOutcome{Status: Failed, Exit: 1, Effects: []RecordEffect{{"fs.read", "fs[0]", "hmac-sha256:7", "ok", 3}}, Fuel: 1, MemoryBytes: 2, MemoryRefused: true, OutputBytes: 3, TookUS: 4},
+		Outcome:  &RecordOutcome{Status: Failed, Exit: 1, Effects: []RecordEffect{{"fs.read", "fs[0]", "hmac-sha256:7", "ok", 3, 1}}, Fuel: 1, MemoryBytes: 2, MemoryRefused: true, OutputBytes: 3, TookUS: 4},
 		CutBytes: 9,
 	}
 }
@@ -106,7 +106,7 @@ func TestChangeIsZero(t *testing.T) {
 }
 
 func TestOutcomeJSON(t *testing.T) {
-	want := Outcome{Status: Succeeded, Code: CodeOK, Effects: []Effect{{"fs.read", "fs[0]", "w/a", "ok", 3}}}
+	want := Outcome{Status: Succeeded, Code: CodeOK, Effects: []Effect{{"fs.read", "fs[0]", "w/a", "ok", 3, 0}}}
 	b, err := json.Marshal(want)
 	if err != nil {
 		t.Fatal(err)

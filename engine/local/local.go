@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -53,10 +54,10 @@ type Config struct {
 	// means what the manifests say.
 	Ceiling string
 
-	Node          string
-	DecideTimeout time.Duration // zero: the engine's default
-	MaxGuests     int           // guests that may run at once; zero: the sandbox's default
-	Now           func() time.Time
+	Node          string           // names this process in records
+	DecideTimeout time.Duration    // zero: the engine's default
+	MaxGuests     int              // guests that may run at once; zero: the sandbox's default
+	Now           func() time.Time // nil: time.Now
 	Logger        zerolog.Logger
 }
 
@@ -64,6 +65,9 @@ type Config struct {
 type Engine struct {
 	*engine.Engine
 	close []func() error // in the order of opening
+
+	once sync.Once
+	err  error // of Close
 }
 
 // Open opens the data directory and everything it needs, or nothing.
@@ -150,7 +154,8 @@ func (e *Engine) wire(ctx context.Context, c Config, o *engine.Options) error {
 // Close records every outcome that is still due, then closes the log and gives
 // the data directory up. It is idempotent.
 func (e *Engine) Close() error {
-	return errors.Join(e.Engine.Close(), e.closeAll())
+	e.once.Do(func() { e.err = errors.Join(e.Engine.Close(), e.closeAll()) })
+	return e.err
 }
 
 func (e *Engine) closeAll() error {

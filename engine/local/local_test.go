@@ -122,6 +122,12 @@ func TestOpenRefuses(t *testing.T) {
 		{"a policy that does not parse", func(dir string) error { return appendTo(filepath.Join(dir, "bundle/docs.rego"), "allow {{{\n") }, "docs.rego"},
 		{"a module that changed", func(dir string) error { return appendTo(filepath.Join(dir, "tools/spin/spin.wasm"), "\x00") }, "spin"},
 		{"a manifest with an unknown key", func(dir string) error { return appendTo(filepath.Join(dir, "tools/spin/tool.yaml"), "nme: x\n") }, "nme"},
+		{"a data directory that others can write", func(dir string) error {
+			return errors.Join(os.Mkdir(filepath.Join(dir, "data"), 0o777), os.Chmod(filepath.Join(dir, "data"), 0o777))
+		}, "only its owner"},
+		{"a lock that is a link", func(dir string) error {
+			return errors.Join(os.Mkdir(filepath.Join(dir, "data"), 0o700), os.Symlink("../planted", filepath.Join(dir, "data", "lock")))
+		}, "lock"},
 		{"a root that is not there", func(dir string) error { return os.RemoveAll(filepath.Join(dir, "files")) }, "docs"},
 		{"a tool over the ceiling", func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "ceiling.yaml"), []byte("bounds: {timeout_ms: 10}\n"), 0o600)
@@ -341,7 +347,7 @@ func fillUp(dir string) {
 	c := config(dir)
 	c.Tools = "" // the cache of compiled modules would be too large
 	c.HostTools = []engine.Tool{engine.Host(`
-name: echo
+name: spin
 description: says that it ran
 kind: host
 class: read
@@ -359,7 +365,7 @@ input: {type: object, additionalProperties: false}
 	full := 0
 	for n := 0; full < 20; n++ {
 		k := read(fmt.Sprint("service-", n/100))
-		k.Tool, k.Args = "echo", nil
+		k.Tool, k.Args = "spin", nil
 		_, err := e.Do(ctx, k)
 		denial, refused := errors.AsType[*engine.Denial](err)
 		switch {

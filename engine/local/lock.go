@@ -17,7 +17,13 @@ func (e *Engine) lock(data string) error {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(data, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	// Who can write here can exchange the log's key or its segments.
+	if info, err := os.Stat(data); err != nil {
+		return err
+	} else if !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("%s: is not a directory that only its owner can write, chmod 700", data)
+	}
+	f, err := os.OpenFile(filepath.Join(data, "lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}

@@ -143,8 +143,12 @@ func (l *Local) ask(a Admission) (Answer, error) {
 func (l *Local) pending(a Admission) (*call.Approval, error) {
 	tried := map[string]bool{}
 	for _, p := range l.asked {
+		if !a.Now.Before(p.Expires) {
+			delete(l.asked, p.Binding)
+			continue
+		}
 		day := p.Asked.Format(time.DateOnly)
-		if tried[day] || !a.Now.Before(p.Expires) {
+		if tried[day] {
 			continue
 		}
 		tried[day] = true
@@ -184,13 +188,19 @@ func (l *Local) session(id string) *session {
 	return &session{}
 }
 
-// add returns what adding labels changes; nil when the session has them all.
+// add returns the session with more labels; nil when there are none to add. Labels
+// that are there already are recorded again, since the record that first brought
+// them may never become durable; the version does not move for them.
 func (s *session) add(id string, labels []string) *call.SessionChange {
-	all := union(s.labels, labels)
-	if len(all) == len(s.labels) {
+	if len(labels) == 0 {
 		return nil
 	}
-	return &call.SessionChange{ID: id, Version: s.version + 1, Labels: all}
+	all := union(s.labels, labels)
+	version := s.version
+	if len(all) > len(s.labels) {
+		version++
+	}
+	return &call.SessionChange{ID: id, Version: version, Labels: all}
 }
 
 func union(a, b []string) []string {

@@ -56,6 +56,12 @@ func (m *Manifest) checkFields() (errs []error) {
 			bad("tags[%d]: stands there twice, or is not formed as a name", i)
 		}
 	}
+	for i, x := range m.Caps.Exec {
+		// A policy may grant these within a manifest that says more.
+		if slices.Contains(x.Args, "*") || slices.Contains(x.Args, "-*") {
+			bad("caps: exec[%d]: args: a bare * is an open end", i)
+		}
+	}
 	if m.Kind != "wasm" {
 		if m.Module != "" || m.SHA256 != "" {
 			bad("module, sha256: only a tool of kind wasm has a module")

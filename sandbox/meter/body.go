@@ -54,6 +54,7 @@ type body struct {
 	cur   int // region of the next instruction
 	nest  int // open loops
 	loops int // most open loops
+	joins int // places where the engine settles every local: blocks, arms, branches
 	extra int // values beyond the first that instructions give
 	vecs  int // vector instructions
 	bulks bool
@@ -82,7 +83,7 @@ func (f *body) rewrite(m *module, r *reader, t FuncType) []byte {
 	*f = body{regions: f.regions[:0], edits: f.edits[:0], frames: f.frames[:0], out: f.out[:0]}
 	locals := len(t.Params) + total
 	f.scan(m, r, t, locals)
-	if r.err != nil {
+	if m.addWork(r, int64(f.joins)*int64(locals+1)); r.err != nil {
 		return nil
 	}
 	// Children come after their parents, so this settles chains.

@@ -48,6 +48,7 @@ const (
 	NestingTooDeep      Reason = "nesting-too-deep"
 	LoopsTooDeep        Reason = "loops-too-deep"
 	BrTableTooLarge     Reason = "br-table-too-large"
+	TooMuchWork         Reason = "too-much-to-compile"
 )
 
 // Error says why and where a module was refused. It quotes nothing of the

@@ -44,6 +44,13 @@ type Limits struct {
 	// AllLocals bounds the locals of all functions together, since a few bytes
 	// of each declare 50,000: 5,000,000.
 	AllLocals int
+	// Work bounds what the engine's compiler does beyond reading code: at every
+	// block and arm it settles every local. The sum of blocks times locals over
+	// all functions is at most 4,000,000, and a quarter of that in one function,
+	// which compiles in 2 s. A Go program of 3.3 MB comes to 550,000, and its
+	// largest function to 7,000; without this limit one function of 128 KiB with
+	// 5,000 locals takes minutes and gigabytes.
+	Work int
 	// Nesting is the depth of blocks in a function: 1,000. Go's compiler nests
 	// a block for every resume point of a function.
 	Nesting int
@@ -90,6 +97,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Body, 128<<10)
 	set(&l.Locals, 50_000)
 	set(&l.AllLocals, 5_000_000)
+	set(&l.Work, 4_000_000)
 	set(&l.Nesting, 1_000)
 	set(&l.Loops, 256)
 	set(&l.BrTable, 16_384)

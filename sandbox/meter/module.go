@@ -18,6 +18,7 @@ type module struct {
 	data      int
 
 	allLocals int
+	work      int64 // see Limits.Work
 	body      body
 }
 
@@ -364,4 +365,13 @@ func (m *module) memories() int {
 func (m *module) startSection(r *reader) []byte {
 	m.out.HasStart = true
 	return appendU32(nil, m.shift(r.index(len(m.funcTypes))))
+}
+
+// addWork adds what a function costs the engine's compiler beyond its size, and
+// refuses it when it or all of them together cost too much.
+func (m *module) addWork(r *reader, work int64) {
+	m.work += work
+	if most := int64(m.limits.Work); work > most/4 || m.work > most {
+		r.fail(TooMuchWork, limitText("joins times locals", uint64(max(m.work, 4*work)), m.limits.Work))
+	}
 }

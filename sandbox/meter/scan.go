@@ -53,6 +53,7 @@ func (f *body) scan(m *module, r *reader, t FuncType, locals int) {
 				r.fail(NestingTooDeep, limitText("blocks", uint64(len(f.frames)), m.limits.Nesting))
 			}
 			f.block(m, r, op)
+			f.joins++
 			dead = false
 		case op == opElse:
 			top := &f.frames[len(f.frames)-1]
@@ -61,6 +62,7 @@ func (f *body) scan(m *module, r *reader, t FuncType, locals int) {
 				return
 			}
 			top.op = opElse
+			f.joins++
 			f.cur = top.region
 			f.open(minArm, r.i)
 			dead = false
