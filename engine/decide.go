@@ -15,9 +15,12 @@ import (
 // decide asks policy once for the principal and once for everybody it acts for,
 // all within one timeout, and keeps what all of them allow.
 func (p *passage) decide(ctx context.Context) error {
-	s, err := p.e.o.State.Session(ctx, p.session)
+	s, err := p.e.o.State.Session(ctx, p.session, p.at)
 	if err != nil {
 		return &call.Error{Code: call.CodeStateUnavailable, Err: err}
+	}
+	if p.call.Session != "" && s.Owner != p.owner {
+		return &call.Error{Code: call.CodeSessionInvalid}
 	}
 	p.version, p.decision = s.Version, call.Decision{}
 	ctx, cancel := context.WithTimeout(ctx, p.e.o.DecideTimeout)
@@ -61,10 +64,11 @@ func policyError(ctx context.Context, err error) error {
 }
 
 // input is what policy sees when who asks.
-func (p *passage) input(who call.Principal, s call.Session) *call.Input {
+func (p *passage) input(who call.Principal, s state.Session) *call.Input {
 	return &call.Input{
-		Tool: p.tool.manifest.Tool(), Args: p.args, Principal: who, Session: s,
-		Env: call.Env{NowNS: p.at.UnixNano(), Node: p.e.o.Node}, Asserted: p.asserted,
+		Tool: p.tool.manifest.Tool(), Args: p.args, Principal: who,
+		Session: call.Session{ID: p.session, Labels: s.Labels, Calls: s.Calls},
+		Env:     call.Env{NowNS: p.at.UnixNano(), Node: p.e.o.Node}, Asserted: p.asserted,
 	}
 }
 
@@ -147,8 +151,10 @@ func (p *passage) answer() error {
 // admit takes what the call needs from the state, or says what is lacking.
 func (p *passage) admit(ctx context.Context) error {
 	a := state.Admission{
-		Call: p.id, Now: p.at, Session: p.session, Version: p.version,
-		Labels: p.decision.Labels, Asks: p.decision.Approvals, Bind: p.binding,
+		Call: p.id, Now: p.at, Principal: p.owner, ActsFor: p.actsFor(), Session: p.session, Version: p.version,
+		Labels: p.decision.Labels, LabelsEnd: p.at.Add(p.e.o.LabelsLast),
+		Asks: p.decision.Approvals, Bind: p.binding, Caps: p.caps,
+		Requester: p.recordPrincipal(), Tool: p.tool.record(),
 	}
 	var err error
 	if a.Charges, err = p.charges(); err != nil {
@@ -158,21 +164,54 @@ func (p *passage) admit(ctx context.Context) error {
 	if errors.Is(err, state.ErrSessionChanged) {
 		return err
 	}
+	if errors.Is(err, state.ErrSessionForeign) {
+		return &call.Error{Code: call.CodeSessionInvalid}
+	}
 	if err != nil {
 		return &call.Error{Code: call.CodeStateUnavailable, Err: err}
 	}
 	p.change = ans.Change
 	switch {
+	case ans.Revoked:
+		return &call.Error{Code: call.CodeRevoked}
 	case ans.Limited != nil:
-		p.denial.Limit, p.denial.Remaining, p.denial.RetryAfter = ans.Limited.Name, ans.Limited.Remaining, ans.Limited.RetryAfter
+		p.denial.Limited, p.denial.RetryAfter = ans.Limited, ans.Limited.RetryAfter
 		return &call.Error{Code: call.CodeRateLimited}
-	case ans.Pending != nil:
-		p.denial.ApprovalID = ans.Pending.ID
-		return &call.Error{Code: call.CodeRequiresApproval}
+	case ans.Approval != nil:
+		return p.ask(ans)
 	case !ans.Admitted:
 		return &call.Error{Code: call.CodeStateUnavailable}
 	}
 	return nil
+}
+
+// ask is the refusal of a call that people must approve first. What they will be
+// shown is on disk before the question is recorded.
+func (p *passage) ask(ans state.Answer) error {
+	p.denial.ApprovalID = ans.Approval.ID
+	if ans.Approval.Standing == state.Denied {
+		return &call.Error{Code: call.CodeApprovalDenied}
+	}
+	if ans.Change.Asked != nil && p.e.o.Pending != nil {
+		p.e.asking.RLock() // until refuse has recorded it
+		p.asked = p.e.asking.RUnlock
+		if err := p.e.o.Pending.Put(ans.Approval.ID, p.args.Bytes()); err != nil {
+			// Nobody could see what they are asked: it is not asked. The question is
+			// known to nobody until its record is durable.
+			p.change, p.denial.ApprovalID = call.Change{}, ""
+			return &call.Error{Code: call.CodeStateUnavailable, Err: err}
+		}
+	}
+	return &call.Error{Code: call.CodeRequiresApproval}
+}
+
+// actsFor names the principals of the chain, as revocations do.
+func (p *passage) actsFor() []string {
+	var out []string
+	for _, o := range p.call.Principal.OnBehalfOf {
+		out = append(out, principalDigest(o, ""))
+	}
+	return out
 }
 
 func (p *passage) charges() ([]state.Charge, error) {
@@ -194,26 +233,17 @@ func (p *passage) charges() ([]state.Charge, error) {
 }
 
 // binding ties an approval that was asked on that day to this very call: who asks
-// and for whom, the tool, the arguments, the policy, the capabilities, and who must
-// approve.
+// and for whom, the tool, the arguments, the policy and the capabilities. Who must
+// approve is for the store to compare.
 func (p *passage) binding(day time.Time) (string, error) {
 	who := p.call.Principal
-	people := [][]string{{who.Tenant, who.Kind, who.ID}}
-	for _, o := range who.OnBehalfOf {
-		people = append(people, []string{o.Tenant, o.Kind, o.ID})
-	}
-	rules := slices.Clone(p.decision.Approvals)
-	for i := range rules {
-		rules[i].Reason = ""
-	}
 	b, err := json.Marshal(struct {
-		People [][]string
+		Who    call.RecordPrincipal // roles, authentication and chain too: approvers see them
 		Tool   string
 		Args   call.Args
 		Policy []call.Revision
 		Caps   call.Caps
-		Rules  []call.ApprovalRule
-	}{people, p.tool.digest, p.args, p.decision.Revisions, p.caps, rules})
+	}{p.recordPrincipal(), p.tool.digest, p.args, p.decision.Revisions, p.caps})
 	if err != nil {
 		return "", err
 	}

@@ -79,6 +79,18 @@ type Options struct {
 	// manifests say.
 	Ceiling *call.Caps
 
+	// Pending keeps the arguments of calls that wait for approval. Nil means that
+	// approvers see everything but those.
+	Pending Pending
+
+	// AssertedApprovers lets identities vote that nothing but a word vouches for.
+	// For demonstrations alone.
+	AssertedApprovers bool
+
+	// LabelsLast is how long a label stays in a session after it was last added.
+	// Zero means a day.
+	LabelsLast time.Duration
+
 	// Salts keys the digests in records. Nil means a key that is forgotten when
 	// the process ends: digests are then good for nothing but telling calls apart.
 	Salts Salts
@@ -107,6 +119,7 @@ type Engine struct {
 	log   zerolog.Logger
 
 	slots   chan struct{} // one for each call under way
+	asking  sync.RWMutex  // read: arguments are kept for a question that is not recorded yet
 	stop    context.CancelFunc
 	stopped context.Context // done once Close wants running tools to end
 
@@ -160,8 +173,11 @@ func (e *Engine) defaults() error {
 	if e.o.MaxCalls == 0 {
 		e.o.MaxCalls = 1024
 	}
-	if e.o.MaxCalls < 0 || e.o.DecideTimeout < 0 {
-		errs = append(errs, errors.New("engine: Options.MaxCalls or DecideTimeout is negative"))
+	if e.o.LabelsLast == 0 {
+		e.o.LabelsLast = 24 * time.Hour
+	}
+	if e.o.MaxCalls < 0 || e.o.DecideTimeout < 0 || e.o.LabelsLast < 0 {
+		errs = append(errs, errors.New("engine: Options.MaxCalls, DecideTimeout or LabelsLast is negative"))
 		e.o.MaxCalls = 0
 	}
 	if !printable(e.o.Node) {
@@ -169,6 +185,11 @@ func (e *Engine) defaults() error {
 	}
 	if e.o.Salts == nil {
 		e.o.Salts = newProcessSalts()
+	}
+	if e.o.Host == nil {
+		host, err := hostfx.New(hostfx.Options{Now: e.o.Now}) // no roots, and our clock
+		e.o.Host = host
+		errs = append(errs, err)
 	}
 	e.slots = make(chan struct{}, e.o.MaxCalls)
 	return errors.Join(errs...)
@@ -232,12 +253,15 @@ func (e *Engine) reopen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := e.sweep(ctx); err != nil {
+		return fmt.Errorf("engine: pending arguments: %w", err)
+	}
 	for _, index := range slices.Sorted(maps.Keys(open)) {
 		rec := call.Record{
 			Type: call.TypeOutcome, Time: e.o.Now().UTC(), Node: e.o.Node, Call: open[index].Call,
 			Code: call.CodeUnfinished, Decision: &index, Outcome: &call.RecordOutcome{Status: call.Unfinished},
 		}
-		if _, err := e.append(func() (call.Record, error) { return rec, nil }); err != nil {
+		if err := e.appendRecord(rec); err != nil {
 			return fmt.Errorf("engine: recording unfinished calls: %w", err)
 		}
 	}

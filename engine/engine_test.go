@@ -48,7 +48,7 @@ func TestLimitsAcrossCalls(t *testing.T) {
 	}
 	_, err := e.Do(t.Context(), echo("x"))
 	var denial *engine.Denial
-	if !errors.As(err, &denial) || denial.Code != call.CodeRateLimited || denial.Limit != "few" || denial.RetryAfter <= 0 {
+	if !errors.As(err, &denial) || denial.Code != call.CodeRateLimited || denial.Limited == nil || denial.Limited.Name != "few" || denial.Limited.Limit != 2 || denial.Limited.Remaining != 0 || denial.RetryAfter <= 0 {
 		t.Fatalf("third call: %+v", err)
 	}
 	if tool.count() != 2 {

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/internal/seal"
@@ -28,7 +30,8 @@ type passage struct {
 	id      string
 	at      time.Time // pinned: policy, limits and the record see one instant
 	call    call.Call
-	session string
+	owner   string // digest of the principal
+	session string // id, the caller's or the one that the principal always has
 
 	// Known after arrive.
 	stranger bool // the principal is malformed: nothing of it may be recorded
@@ -46,13 +49,18 @@ type passage struct {
 	// Known after admit.
 	change call.Change
 	denial Denial // filled in on the way, for the refusal
+	asked  func() // to be called once the question is recorded; nil for none
 
 	index int64 // of the decision record; -1 before it is durable
 }
 
 func (e *Engine) passage(c call.Call) *passage {
 	c.Principal = clonePrincipal(c.Principal) // the caller may change theirs at any time
-	return &passage{e: e, id: rand.Text(), at: e.o.Now().UTC(), call: c, session: sessionID(c.Principal), index: -1}
+	p := &passage{e: e, id: rand.Text(), at: e.o.Now().UTC(), call: c, owner: principalDigest(c.Principal, ""), session: c.Session, index: -1}
+	if p.session == "" {
+		p.session = "s-" + principalDigest(c.Principal, c.Client)
+	}
+	return p
 }
 
 // clonePrincipal copies p. Whoever says nothing of how they know it only asserts it.
@@ -70,21 +78,14 @@ func clonePrincipal(p call.Principal) call.Principal {
 	return p
 }
 
-// sessionID is the session of a principal who opened none: always the same one,
-// so that labels cannot be shed.
-func sessionID(p call.Principal) string {
-	b, err := json.Marshal([]string{p.Tenant, p.Kind, p.ID})
-	if err != nil {
-		return "" // an id that is not UTF-8: arrive refuses it
-	}
-	return "s-" + call.Digest(b)[len("sha256:"):][:32]
-}
-
 // arrive makes the arguments canonical and checks all that needs no policy.
 func (p *passage) arrive() error {
 	if err := checkPrincipal(p.call.Principal, true); err != nil {
 		p.stranger = true
 		return &call.Error{Code: call.CodePrincipalInvalid, Detail: err.Error()}
+	}
+	if !printable(p.call.Client) {
+		return &call.Error{Code: call.CodePrincipalInvalid, Detail: "the client's name is not plain text of at most 256 bytes"}
 	}
 	raw := p.call.Args
 	if len(raw) == 0 {
@@ -122,8 +123,8 @@ func parseAsserted(raw []byte) (call.Asserted, error) {
 }
 
 func checkPrincipal(p call.Principal, chain bool) error {
-	if !printable(p.ID) || p.ID == "" {
-		return errors.New("no id")
+	if !printable(p.ID) || p.ID == "" || strings.TrimSpace(p.ID) != p.ID || !norm.NFC.IsNormalString(p.ID) {
+		return errors.New("no id, or one that another could look like: spaces around it, or text that is not in Unicode's form C")
 	}
 	if !slices.Contains([]string{"agent", "user", "service"}, p.Kind) {
 		return errors.New("kind is not agent, user or service")

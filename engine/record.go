@@ -52,6 +52,12 @@ func (e *Engine) append(build func() (call.Record, error)) (int64, error) {
 	return index, nil
 }
 
+// appendRecord is append for a record that is there already.
+func (e *Engine) appendRecord(r call.Record) error {
+	_, err := e.append(func() (call.Record, error) { return r, nil })
+	return err
+}
+
 func (e *Engine) tryAppend(build func() (call.Record, error)) (index int64, err error) {
 	defer e.caught(&err)
 	r, err := build()
@@ -76,17 +82,16 @@ func (e *Engine) caught(err *error) {
 
 // decisionRecord is the record of what was decided, with code "" for an allow.
 func (p *passage) decisionRecord(code call.Code) (call.Record, error) {
-	who := p.call.Principal
 	r := call.Record{
-		Type: call.TypeDecision, Time: p.at, Node: p.e.o.Node, Call: p.id, Session: p.session,
+		Type: call.TypeDecision, Time: p.at, Node: p.e.o.Node, Call: p.id,
 		Tool: &call.RecordTool{}, Verdict: call.Deny, Code: code, Policy: p.decision.Revisions,
 	}
 	var err error
+	if !p.stranger && code != call.CodeSessionInvalid {
+		r.Session = p.session // otherwise somebody made it up
+	}
 	if !p.stranger {
-		rp := recordPrincipal(who)
-		for _, o := range who.OnBehalfOf {
-			rp.OnBehalfOf = append(rp.OnBehalfOf, recordPrincipal(o))
-		}
+		rp := p.recordPrincipal()
 		r.Principal = &rp
 	}
 	if p.args.IsZero() {
@@ -98,7 +103,8 @@ func (p *passage) decisionRecord(code call.Code) (call.Record, error) {
 		return r, err
 	}
 	if t := p.e.tools[p.call.Tool]; t != nil {
-		r.Tool = &call.RecordTool{Name: t.manifest.Name, Kind: t.manifest.Kind, Digest: t.digest}
+		rt := t.record()
+		r.Tool = &rt
 	} else if r.Tool.Unknown, err = p.keyedHere("tool", []byte(p.call.Tool)); err != nil {
 		return r, err
 	}
@@ -109,12 +115,20 @@ func (p *passage) decisionRecord(code call.Code) (call.Record, error) {
 	case "":
 		r.Verdict, r.Caps = call.Allow, &p.caps
 	case call.CodeRequiresApproval:
-		r.Verdict, r.Caps = call.Ask, &p.caps
+		r.Verdict = call.Ask
 	}
 	if !p.change.IsZero() {
 		r.Change = &p.change
 	}
 	return r, nil
+}
+
+func (p *passage) recordPrincipal() call.RecordPrincipal {
+	r := recordPrincipal(p.call.Principal)
+	for _, o := range p.call.Principal.OnBehalfOf {
+		r.OnBehalfOf = append(r.OnBehalfOf, recordPrincipal(o))
+	}
+	return r
 }
 
 func recordPrincipal(p call.Principal) call.RecordPrincipal {
@@ -129,17 +143,26 @@ func (p *passage) recordDecision() error {
 	}
 	p.index = index
 	p.e.o.State.Settle(p.id)
+	for _, id := range p.change.Consumed {
+		p.e.drop(id)
+	}
 	return nil
 }
 
 // refuse records that nothing will run, and says so.
 func (p *passage) refuse(cause error) *Denial {
+	if p.asked != nil {
+		defer p.asked()
+	}
 	code := call.CodeOf(cause, call.CodeInternal)
 	index, err := p.e.append(func() (call.Record, error) { return p.decisionRecord(code) })
 	if err != nil {
 		return p.unrecorded(err)
 	}
 	p.index = index
+	if p.change.Asked != nil {
+		p.e.o.State.Apply(p.change) // only now may anybody answer it
+	}
 	return p.deny(code, cause)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
@@ -37,6 +38,8 @@ func TestRefusals(t *testing.T) {
 	}{
 		{name: "nobody", change: func(c *call.Call) { c.Principal = call.Principal{} }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
 		{name: "a kind nobody knows", change: func(c *call.Call) { c.Principal.Kind = "root" }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
+		{name: "an id with a space around it", change: func(c *call.Call) { c.Principal.ID = "alice " }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
+		{name: "an id in two spellings", change: func(c *call.Call) { c.Principal.ID = "rene\u0301e" }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
 		{name: "an id with a line break", change: func(c *call.Call) { c.Principal.ID = "a\nb" }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
 		{name: "an id that is not text", change: func(c *call.Call) { c.Principal.ID = "\xff" }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
 		{name: "too many roles", change: func(c *call.Call) { c.Principal.Roles = make([]string, 65) }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
@@ -49,6 +52,8 @@ func TestRefusals(t *testing.T) {
 			c.Principal.OnBehalfOf = []call.Principal{{ID: "b", Kind: "user", OnBehalfOf: []call.Principal{alice}}}
 		}, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
 		{name: "claims that are not JSON", change: func(c *call.Call) { c.Principal.Claims = map[string]jsontext.Value{"x": []byte("{")} }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
+		{name: "a session of nobody's", change: func(c *call.Call) { c.Session = "so-invented" }, want: call.CodeSessionInvalid, is: engine.ErrDenied},
+		{name: "a client with a line break", change: func(c *call.Call) { c.Client = "a\nb" }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
 		{name: "too large", change: func(c *call.Call) { c.Args = []byte(`{"text":"` + strings.Repeat("x", call.MaxArgsBytes) + `"}`) }, want: call.CodeArgsTooLarge, is: engine.ErrDenied},
 		{name: "duplicate keys", change: func(c *call.Call) { c.Args = []byte(`{"text":"a","text":"b"}`) }, want: call.CodeArgsInvalid, is: engine.ErrDenied},
 		{name: "not JSON", change: func(c *call.Call) { c.Args = []byte(`hello`) }, want: call.CodeArgsInvalid, is: engine.ErrDenied},
@@ -130,10 +135,13 @@ func TestRefusals(t *testing.T) {
 }
 
 // brokenState cannot tell, or says nothing.
-type brokenState struct{ err, sessionErr error }
+type brokenState struct {
+	state.Store
+	err, sessionErr error
+}
 
-func (b brokenState) Session(context.Context, string) (call.Session, error) {
-	return call.Session{}, b.sessionErr
+func (b brokenState) Session(context.Context, string, time.Time) (state.Session, error) {
+	return state.Session{}, b.sessionErr
 }
 func (b brokenState) Admit(context.Context, state.Admission) (state.Answer, error) {
 	return state.Answer{}, b.err

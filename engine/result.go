@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/state"
 )
 
 // Errors a caller may test for with errors.Is. A [*Denial] is one of the first
@@ -37,12 +38,11 @@ type Denial struct {
 	CallID     string
 	Tool       string
 	Code       call.Code
-	Detail     string        // what the code leaves open, without quoting arguments
-	Reasons    []call.Reason // policy's, without hidden ones
-	ApprovalID string        // of the approval that is pending
-	Limit      string        // name of the limit that refused
-	Remaining  int64         // units left in it
-	RetryAfter time.Duration // zero: waiting does not help
+	Detail     string         // what the code leaves open, without quoting arguments
+	Reasons    []call.Reason  // policy's, without hidden ones
+	ApprovalID string         // of the approval that is pending or was denied
+	Limited    *state.Limited // the limit that refused; nil for none
+	RetryAfter time.Duration  // zero: waiting does not help
 	Receipt    Receipt
 }
 
@@ -65,8 +65,8 @@ func (d *Denial) Error() string {
 	if d.ApprovalID != "" {
 		b.WriteString(", approval " + d.ApprovalID)
 	}
-	if d.Limit != "" {
-		b.WriteString(", limit " + d.Limit)
+	if d.Limited != nil {
+		b.WriteString(", limit " + d.Limited.Name)
 	}
 	if d.RetryAfter > 0 && d.RetryAfter < 1<<62 {
 		fmt.Fprintf(&b, ", try again in %v", max(d.RetryAfter.Round(time.Second), time.Second))

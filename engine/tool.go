@@ -72,6 +72,11 @@ func Host[In, Out any](manifest string, fn func(context.Context, *hostfx.Effects
 	}}
 }
 
+// record names the tool in records.
+func (t *Tool) record() call.RecordTool {
+	return call.RecordTool{Name: t.manifest.Name, Kind: t.manifest.Kind, Digest: t.digest}
+}
+
 // run runs the tool once.
 func (t *Tool) run(ctx context.Context, e *Engine, fx *hostfx.Effects, args call.Args) ([]byte, call.Outcome) {
 	if !fx.Grant().Is(t.digest, args) {

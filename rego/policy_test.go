@@ -52,6 +52,7 @@ func TestDecideWithBase(t *testing.T) {
 		Verdict:   call.Allow,
 		Grants:    []call.RuleGrant{{ID: "docs.read", Caps: call.Caps{FS: []call.FS{{Root: "docs", Path: ".", Modes: []string{"read"}}}}}},
 		Limits:    []call.Limit{{Name: "class:read", Key: `["acme","agent","alice"]`, Burst: 60, Per: "1m", Cost: 1}},
+		Labels:    []string{"untrusted-input"}, // no path is no curated path
 		Revisions: []call.Revision{p.Revision()},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {

@@ -24,7 +24,7 @@ decision := {"decision": "deny", "reasons": reasons} if {
 	count(rules.allow) > 0
 }
 
-_granted := {"grants": rules.allow, "limits": limits}
+_granted := {"grants": rules.allow, "limits": limits, "labels": rules.label}
 
 # METADATA
 # title: Why the call is refused

@@ -141,3 +141,10 @@ test_destructive_can_be_waived if {
 		with data.callgate.rules.waive as {"ask"}
 	d.decision == "allow"
 }
+
+test_labels_of_admitted_calls if {
+	d := callgate.decision with input as reads
+		with data.callgate.rules.allow as {grant}
+		with data.callgate.rules.label as {"private-data"}
+	d.labels == {"private-data"}
+}

@@ -9,6 +9,7 @@ _words := {
 	"allow": rules.allow,
 	"ask": rules.ask,
 	"deny": rules.deny,
+	"label": rules.label,
 	"limit": rules.limit,
 	"waive": rules.waive,
 }
@@ -61,6 +62,11 @@ _coded(entry) if is_string(entry.code)
 malformed contains "waive has an entry that is neither ask nor limit" if {
 	some entry in rules.waive
 	not entry in _defaults
+}
+
+malformed contains "label has an entry that is not text" if {
+	some entry in rules.label
+	not is_string(entry)
 }
 
 malformed contains $"{word} has an entry with the unknown key {key}" if {

@@ -90,3 +90,15 @@ test_deny_with_code_of_number if {
 		with data.callgate.rules.allow as {grant}
 		with data.callgate.rules.deny as {{"code": 7}}
 }
+
+test_label_of_number if {
+	refused(callgate.decision) with input as reads
+		with data.callgate.rules.allow as {grant}
+		with data.callgate.rules.label as {7}
+}
+
+test_label_that_is_no_set if {
+	refused(callgate.decision) with input as reads
+		with data.callgate.rules.allow as {grant}
+		with data.callgate.rules.label as "private"
+}

@@ -24,3 +24,7 @@ limit contains {} if false
 # METADATA
 # title: Which default of this library does not apply, "ask" or "limit"
 waive contains "" if false
+
+# METADATA
+# title: What the session is marked with once the call is admitted
+label contains "" if false

@@ -65,14 +65,19 @@ func (p *callParams) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	e, err := local.Open(cmd.Context(), conf.local(cmd.ErrOrStderr()))
+	g, err := local.Join(cmd.Context(), conf.local(cmd.ErrOrStderr()))
 	if err != nil {
 		return err
 	}
-	res, callErr := e.Do(cmd.Context(), c)
-	// The outcome is durable once the engine is closed: only then is the call over.
-	if err := e.Close(); err != nil {
+	res, callErr := g.Do(cmd.Context(), c)
+	// For an owner, the outcome is durable once the gate is closed.
+	if err := g.Close(); err != nil {
 		return fmt.Errorf("closing the log: %w", err)
+	}
+	_, denied := errors.AsType[*engine.Denial](callErr)
+	_, failed := errors.AsType[*engine.ToolError](callErr)
+	if callErr != nil && !denied && !failed {
+		return callErr // nobody knows what became of it, such as local.ErrUnknown
 	}
 	return report(cmd, p.output, p.tool, res, callErr)
 }
@@ -100,7 +105,7 @@ func (p *callParams) call(ctx context.Context, in io.Reader) (call.Call, error) 
 
 // asserted is a principal for whom there is nothing but the caller's word.
 func asserted(id, kind, tenant string, roles []string) call.Principal {
-	return call.Principal{ID: id, Kind: kind, Tenant: tenant, Roles: roles, Auth: call.Auth{Method: "asserted"}}
+	return call.Principal{ID: id, Kind: kind, Tenant: tenant, Roles: roles, Auth: local.Asserted()}
 }
 
 // readArgs reads at most a byte more than the engine takes, so that what is too
@@ -145,7 +150,7 @@ type callResult struct {
 	Detail     string         `json:"detail,omitzero"`
 	Reasons    []call.Reason  `json:"reasons,omitzero"`
 	ApprovalID string         `json:"approval,omitzero"`
-	Limit      string         `json:"limit,omitzero"`
+	Limit      *limitResult   `json:"limit,omitzero"`
 	RetryMS    int64          `json:"retry_after_ms,omitzero"`
 	Output     jsontext.Value `json:"output,omitzero"`      // when it is JSON
 	OutputText string         `json:"output_text,omitzero"` // when it is other text
@@ -154,6 +159,13 @@ type callResult struct {
 	Outcome    *call.Outcome  `json:"outcome,omitzero"`
 	TookUS     int64          `json:"took_us,omitzero"` // of the tool's run
 	Record     int64          `json:"record"`           // index in the log; -1 for none
+}
+
+// limitResult is the limit that refused a call.
+type limitResult struct {
+	Name      string `json:"name"`
+	Limit     int64  `json:"limit"`     // units when nothing is used
+	Remaining int64  `json:"remaining"` // units left
 }
 
 // report prints what became of a call and returns its exit code.
@@ -202,7 +214,10 @@ func describe(tool string, res *engine.Result, err error) callResult {
 	r := callResult{Tool: tool, Verdict: call.Allow, Code: call.CodeInternal, Record: -1}
 	if d, ok := errors.AsType[*engine.Denial](err); ok {
 		d.Tool = tool // the engine does not repeat a name that it does not know
-		r.Call, r.Code, r.Detail, r.Reasons, r.ApprovalID, r.Limit = d.CallID, d.Code, d.Detail, d.Reasons, d.ApprovalID, d.Limit
+		r.Call, r.Code, r.Detail, r.Reasons, r.ApprovalID = d.CallID, d.Code, d.Detail, d.Reasons, d.ApprovalID
+		if l := d.Limited; l != nil {
+			r.Limit = &limitResult{l.Name, l.Limit, l.Remaining}
+		}
 		r.RetryMS, r.Record, r.Verdict = d.RetryAfter.Milliseconds(), d.Receipt.Index, call.Deny
 		if errors.Is(err, engine.ErrPending) {
 			r.Verdict = call.Ask

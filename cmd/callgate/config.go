@@ -26,10 +26,14 @@ type Config struct {
 	Ceiling       string        `mapstructure:"ceiling"`
 	Roots         []RootConfig  `mapstructure:"roots"`
 	Node          string        `mapstructure:"node"`
+	Profile       string        `mapstructure:"profile"` // "" or demo
 	DecideTimeout time.Duration `mapstructure:"decide_timeout"`
 	MaxGuests     int           `mapstructure:"max_guests"`
 	Log           LogConfig     `mapstructure:"log"`
 }
+
+// demoProfile lets identities vote that nothing but --as vouches for.
+const demoProfile = "demo"
 
 // RootConfig names one directory that tools may be given parts of.
 type RootConfig struct {
@@ -79,7 +83,7 @@ func readConfig(path string, flags *pflag.FlagSet) (Config, error) {
 	v.SetConfigType("yaml")
 	// Without a default a variable of the environment does not reach Unmarshal.
 	for key, value := range map[string]any{
-		"data": "data", "bundle": "bundle", "tools": "tools", "ceiling": "", "roots": []any{}, "node": "",
+		"data": "data", "bundle": "bundle", "tools": "tools", "ceiling": "", "roots": []any{}, "node": "", "profile": "",
 		"decide_timeout": "0s", "max_guests": 0, "log.level": "warn", "log.format": "text",
 	} {
 		v.SetDefault(key, value)
@@ -146,6 +150,9 @@ func (c *Config) validate(path string) error {
 	if c.Bundle == "" {
 		errs = append(errs, errors.New("bundle is empty"))
 	}
+	if c.Profile != "" && c.Profile != demoProfile {
+		errs = append(errs, fmt.Errorf("profile is not empty or %s", demoProfile))
+	}
 	if c.DecideTimeout < 0 || c.MaxGuests < 0 {
 		errs = append(errs, errors.New("decide_timeout and max_guests are at least 0"))
 	}
@@ -166,6 +173,7 @@ func (c *Config) local(errOut io.Writer) local.Config {
 	l := local.Config{
 		Data: c.Data, Bundle: c.Bundle, Tools: c.Tools, Ceiling: c.Ceiling,
 		Node: c.Node, DecideTimeout: c.DecideTimeout, MaxGuests: c.MaxGuests,
+		AssertedApprovers: c.Profile == demoProfile,
 	}
 	for _, r := range c.Roots {
 		l.Roots = append(l.Roots, hostfx.Root{Name: r.Name, Path: r.Path})

@@ -101,6 +101,7 @@ func TestConfigRefuses(t *testing.T) {
 		"duration":    "decide_timeout: soon",
 		"at least 0":  "decide_timeout: -1s",
 		"max_guests":  "max_guests: many",
+		"profile":     "profile: relaxed",
 		"yaml":        "a: [",
 		"roots":       "roots: 7",
 		"mapping key": "node: a\nnode: b",

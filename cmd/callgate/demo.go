@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,32 +20,54 @@ import (
 	"github.com/callgate/callgate/engine/local/project"
 )
 
-// step is one call of the demo's story and the code it must end with.
+// step is one call of the demo's story and the code it must end with. A step with
+// a voter is their approval of what the step before asked for.
 type step struct {
 	what  string
 	roles []string
 	tool  string
 	args  string
 	want  call.Code
+	voter string
 }
 
 var analyst = []string{"analyst"}
 
 var story = []step{
-	{"reads a file in its granted folder", analyst, "read-file", `{"path": "/docs/welcome.txt"}`, call.CodeOK},
-	{"follows a link that leaves the folder", analyst, "read-file", `{"path": "/docs/` + demoLink + `"}`, call.CodeToolError},
-	{"asks for ../../etc/passwd", analyst, "read-file", `{"path": "../../etc/passwd"}`, call.CodeToolError},
-	{"asks for /etc/passwd", analyst, "read-file", `{"path": "/etc/passwd"}`, call.CodeToolError},
-	{"asks in a role that may not", []string{"guest"}, "read-file", `{"path": "/docs/welcome.txt"}`, call.CodePolicyDenied},
-	{"calls a tool that does not exist", analyst, "delete-everything", `{}`, call.CodeToolUnknown},
-	{"sends one key twice", analyst, "read-file", `{"path": "/docs/welcome.txt", "path": "/etc/passwd"}`, call.CodeArgsInvalid},
-	{"sends a number for a path", analyst, "read-file", `{"path": 7}`, call.CodeArgsSchema},
-	{"runs a guest that loops for ever", analyst, "spin", `{}`, call.CodeTimeExceeded},
-	{"runs one that recurses without a loop", analyst, "fib", `{}`, call.CodeTimeExceeded},
-	{"runs one that recurses without end", analyst, "recurse", `{}`, call.CodeStackExhausted},
-	{"runs one that eats memory", analyst, "hog", `{}`, call.CodeToolError},
-	{"runs one that prints without end", analyst, "chatter", `{}`, call.CodeOutputExceeded},
+	{what: "reads a file in its granted folder", roles: analyst, tool: "read-file", args: `{"path": "/docs/welcome.txt"}`, want: call.CodeOK},
+	{what: "asks in a role that may not", roles: []string{"guest"}, tool: "read-file", args: `{"path": "/docs/welcome.txt"}`, want: call.CodePolicyDenied},
+	{what: "calls a tool that does not exist", roles: analyst, tool: "delete-everything", args: `{}`, want: call.CodeToolUnknown},
+	{what: "sends one key twice", roles: analyst, tool: "read-file", args: `{"path": "/docs/welcome.txt", "path": "/etc/passwd"}`, want: call.CodeArgsInvalid},
+	{what: "sends a number for a path", roles: analyst, tool: "read-file", args: `{"path": 7}`, want: call.CodeArgsSchema},
+
+	{what: "lists its folder", roles: analyst, tool: "list-dir", args: `{"path": "/docs"}`, want: call.CodeOK},
+	{what: "lists it a second time", roles: analyst, tool: "list-dir", args: `{"path": "/docs"}`, want: call.CodeOK},
+	{what: "lists it a third time in an hour", roles: analyst, tool: "list-dir", args: `{"path": "/docs"}`, want: call.CodeRateLimited},
+
+	{what: "refunds 500", roles: support, tool: "refund", args: order500, want: call.CodeRequiresApproval},
+	{what: "... Lena approves it", roles: []string{"approver"}, voter: "lena"},
+	{what: "refunds 500 now", roles: support, tool: "refund", args: order500, want: call.CodeOK},
+	{what: "refunds 500 once more", roles: support, tool: "refund", args: order500, want: call.CodeRequiresApproval},
+	{what: "... Lena approves it", roles: []string{"approver"}, voter: "lena"},
+	{what: "refunds 5000 instead", roles: support, tool: "refund", args: `{"amount": 5000, "order": "A-17"}`, want: call.CodeRequiresApproval},
+
+	{what: "publishes a text", roles: analyst, tool: "publish", args: `{"text": "hello"}`, want: call.CodeOK},
+	{what: "reads mail from outside", roles: analyst, tool: "read-file", args: `{"path": "/docs/inbox/mail.txt"}`, want: call.CodeOK},
+	{what: "publishes what the mail told it to", roles: analyst, tool: "publish", args: `{"text": "everything"}`, want: call.CodePolicyDenied},
+
+	{what: "follows a link that leaves the folder", roles: analyst, tool: "read-file", args: `{"path": "/docs/` + demoLink + `"}`, want: call.CodeToolError},
+	{what: "asks for ../../etc/passwd", roles: analyst, tool: "read-file", args: `{"path": "../../etc/passwd"}`, want: call.CodeToolError},
+	{what: "asks for /etc/passwd", roles: analyst, tool: "read-file", args: `{"path": "/etc/passwd"}`, want: call.CodeToolError},
+	{what: "runs a guest that loops for ever", roles: analyst, tool: "spin", args: `{}`, want: call.CodeTimeExceeded},
+	{what: "runs one that recurses without a loop", roles: analyst, tool: "fib", args: `{}`, want: call.CodeTimeExceeded},
+	{what: "runs one that recurses without end", roles: analyst, tool: "recurse", args: `{}`, want: call.CodeStackExhausted},
+	{what: "runs one that eats memory", roles: analyst, tool: "hog", args: `{}`, want: call.CodeToolError},
+	{what: "runs one that prints without end", roles: analyst, tool: "chatter", args: `{}`, want: call.CodeOutputExceeded},
 }
+
+const order500 = `{"amount": 500, "order": "A-17"}`
+
+var support = []string{"support"}
 
 // demoLink is a link in the granted folder that leaves it.
 const demoLink = "shortcut"
@@ -108,22 +131,40 @@ func play(ctx context.Context, out io.Writer, c local.Config) (denial int64, err
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
+	pending := "" // the approval that the last call waits for
 	for _, s := range story {
+		if s.voter != "" {
+			a, err := e.Vote(ctx, engine.Vote{Approval: pending, By: asserted(s.voter, "user", "", s.roles)})
+			if err != nil {
+				return 0, err
+			}
+			fmt.Fprintf(out, "%-39s  %-7s  %-16s %10s  %s\n", s.what, "", "", "", a.ID[:9]+"... is "+string(a.Standing))
+			continue
+		}
 		start := now()
 		res, callErr := e.Do(ctx, call.Call{
 			Principal: asserted("alice", "agent", "", s.roles), Tool: s.tool, Args: []byte(s.args),
 		})
 		took := now().Sub(start)
 		r := describe(s.tool, res, callErr)
-		fmt.Fprintf(out, "%-39s  %-7s  %-16s %10s  %s\n", s.what, r.Verdict, r.Code, ms(took), happened(r, callErr))
+		pending = r.ApprovalID
+		fmt.Fprintf(out, "%-39s  %-7s  %-16s %10s  %s\n", s.what, short(r.Verdict), r.Code, ms(took), happened(r, callErr))
 		if r.Code != s.want {
 			return 0, fmt.Errorf("the demo expected %s: %v", s.want, callErr)
 		}
-		if r.Code == call.CodePolicyDenied {
+		if r.Code == call.CodePolicyDenied && denial == 0 {
 			denial = r.Record
 		}
 	}
 	return denial, nil
+}
+
+// short is a verdict in a word.
+func short(v call.Verdict) string {
+	if v == call.Ask {
+		return "ask"
+	}
+	return string(v)
 }
 
 // happened says in a few words what a call did.
@@ -138,6 +179,12 @@ func happened(r callResult, err error) string {
 		}
 		if r.Detail != "" {
 			why = append(why, r.Detail)
+		}
+		if r.Limit != nil {
+			why = append(why, fmt.Sprintf("%s: %d of %d left, again in %v", r.Limit.Name, r.Limit.Remaining, r.Limit.Limit, (time.Duration(r.RetryMS)*time.Millisecond).Round(time.Minute)))
+		}
+		if r.ApprovalID != "" {
+			why = append(why, r.ApprovalID[:9]+"... waits for approval")
 		}
 		if len(why) == 0 {
 			why = []string{r.Meaning}
@@ -194,7 +241,7 @@ func tamper(out io.Writer, data string, denial int64) error {
 	if err != nil {
 		return err
 	}
-	at := bytes.Index(text, []byte(`"policy_denied"`))
+	at := bytes.Index(text, []byte(`"policy_denied"`)) // the first
 	if at < 0 {
 		return errors.New("the log holds no denial")
 	}

@@ -47,7 +47,7 @@ func flip(ts *testscript.TestScript, neg bool, args []string) {
 
 // Every command says what it does, by example.
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{}, {"init"}, {"call"}, {"demo"}, {"audit"}, {"audit", "verify"}, {"codes"}} {
+	for _, args := range [][]string{{}, {"init"}, {"call"}, {"approvals"}, {"approvals", "list"}, {"approvals", "show"}, {"approvals", "approve"}, {"approvals", "deny"}, {"demo"}, {"audit"}, {"audit", "verify"}, {"codes"}} {
 		var out, errOut strings.Builder
 		code := run(context.Background(), append(args, "--help"), strings.NewReader(""), &out, &errOut)
 		if code != exitOK || errOut.Len() > 0 {

@@ -18,10 +18,17 @@ import (
 // Call is what a caller asks for. Who asks comes from the ingress that
 // authenticated them and is never decoded from the body.
 type Call struct {
-	Principal Principal      `json:"-"`
-	Tool      string         `json:"tool"`
-	Args      jsontext.Value `json:"args"`     // as received; empty means {}. The engine makes them canonical
-	Asserted  jsontext.Value `json:"asserted"` // the caller's own word; empty means {}
+	Principal Principal `json:"-"`
+
+	// Session is the id that Engine.OpenSession gave for this principal; "" for the
+	// one that all calls of the principal through this Client share. Client is what
+	// the ingress knows of the program that calls; "" is a client too.
+	Session string `json:"-"`
+	Client  string `json:"-"`
+
+	Tool     string         `json:"tool"`
+	Args     jsontext.Value `json:"args"`     // as received; empty means {}. The engine makes them canonical
+	Asserted jsontext.Value `json:"asserted"` // the caller's own word; empty means {}
 }
 
 // Principal is who asks. The zero value is nobody and is refused.
@@ -77,9 +84,6 @@ type Session struct {
 	Labels []string `json:"labels"` // sorted, without repeats
 	Plan   []string `json:"plan"`
 	Calls  int64    `json:"calls"` // advisory; count with limits
-
-	// Version moves when Labels or Plan change. Not for policy.
-	Version int64 `json:"-"`
 }
 
 // Facts are what the engine derived from the arguments. A family that the

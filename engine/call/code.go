@@ -10,15 +10,18 @@ type Code string
 // The codes, by station of the road.
 const (
 	// At the door: before any policy is asked.
-	CodeEngineClosed     Code = "engine_closed"
-	CodeOverloaded       Code = "overloaded"
-	CodePrincipalInvalid Code = "principal_invalid"
-	CodeArgsTooLarge     Code = "args_too_large"
-	CodeArgsInvalid      Code = "args_invalid"
-	CodeArgsInexact      Code = "args_inexact"
-	CodeAssertedInvalid  Code = "asserted_invalid"
-	CodeToolUnknown      Code = "tool_unknown"
-	CodeArgsSchema       Code = "args_schema"
+	CodeEngineClosed       Code = "engine_closed"
+	CodeOverloaded         Code = "overloaded"
+	CodeRequestInvalid     Code = "request_invalid"
+	CodeOwnerConfigDiffers Code = "owner_config_differs"
+	CodePrincipalInvalid   Code = "principal_invalid"
+	CodeSessionInvalid     Code = "session_invalid"
+	CodeArgsTooLarge       Code = "args_too_large"
+	CodeArgsInvalid        Code = "args_invalid"
+	CodeArgsInexact        Code = "args_inexact"
+	CodeAssertedInvalid    Code = "asserted_invalid"
+	CodeToolUnknown        Code = "tool_unknown"
+	CodeArgsSchema         Code = "args_schema"
 
 	// The decision.
 	CodePolicyDenied          Code = "policy_denied"
@@ -31,7 +34,9 @@ const (
 	CodeCapsInvalid           Code = "caps_invalid"
 
 	// Admission.
+	CodeRevoked          Code = "revoked"
 	CodeRequiresApproval Code = "requires_approval"
+	CodeApprovalDenied   Code = "approval_denied"
 	CodeRateLimited      Code = "rate_limited"
 	CodeSessionChanged   Code = "session_changed"
 	CodeStateUnavailable Code = "state_unavailable"
@@ -82,7 +87,10 @@ type CodeInfo struct {
 var codes = []CodeInfo{
 	{CodeEngineClosed, ClassUnavailable, "the engine is closing and takes no more calls"},
 	{CodeOverloaded, ClassUnavailable, "too many calls are under way"},
+	{CodeRequestInvalid, ClassDenied, "the message is not a request"},
+	{CodeOwnerConfigDiffers, ClassUnavailable, "the owner of the data directory runs with another configuration"},
 	{CodePrincipalInvalid, ClassDenied, "the caller has no identity, or one that is malformed"},
+	{CodeSessionInvalid, ClassDenied, "the session was not opened for this principal"},
 	{CodeArgsTooLarge, ClassDenied, "the arguments are larger than 1 MiB"},
 	{CodeArgsInvalid, ClassDenied, "the arguments are not one JSON object: bad syntax, duplicate keys, invalid UTF-8, or nested too deep"},
 	{CodeArgsInexact, ClassDenied, "a number in the arguments cannot be represented exactly; send it as a string"},
@@ -99,7 +107,9 @@ var codes = []CodeInfo{
 	{CodeCapsTooMany, ClassUnavailable, "the capabilities have too many entries"},
 	{CodeCapsInvalid, ClassUnavailable, "the capabilities that policy grants are malformed"},
 
+	{CodeRevoked, ClassDenied, "the principal or the tool is revoked"},
 	{CodeRequiresApproval, ClassPending, "a person must approve the call first"},
+	{CodeApprovalDenied, ClassDenied, "somebody who was asked to approve the call refused it"},
 	{CodeRateLimited, ClassLimited, "a limit is used up"},
 	{CodeSessionChanged, ClassUnavailable, "the session kept changing while the call was decided"},
 	{CodeStateUnavailable, ClassUnavailable, "limits and approvals cannot be checked"},

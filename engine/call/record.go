@@ -14,6 +14,9 @@ type RecordType string
 const (
 	TypeDecision RecordType = "decision"
 	TypeOutcome  RecordType = "outcome"
+	TypeApproval RecordType = "approval" // somebody voted
+	TypeSession  RecordType = "session"  // a session was opened
+	TypeRevoke   RecordType = "revoke"
 	TypeCut      RecordType = "cut" // lines that were never acknowledged were removed on open
 )
 
@@ -99,42 +102,67 @@ type RecordEffect struct {
 // Change is what a record does to the state. Folding the changes of all
 // records, in any order, gives the state back.
 type Change struct {
-	TATs    TATs           `json:"tats,omitzero"`
-	Asked   *Approval      `json:"asked,omitzero"`
-	Session *SessionChange `json:"session,omitzero"`
+	TATs     Times          `json:"tats,omitzero"` // limit key -> theoretical arrival time
+	Asked    *Approval      `json:"asked,omitzero"`
+	Voted    *Vote          `json:"voted,omitzero"`
+	Consumed []string       `json:"consumed,omitzero"` // ids of approvals
+	Session  *SessionChange `json:"session,omitzero"`
+	Revoked  *Revocation    `json:"revoked,omitzero"`
 }
 
-// TATs are theoretical arrival times: limit key -> Unix ns; folded by max. In
-// JSON they are strings, since RFC 8785 would round them.
-type TATs map[string]int64
+// Times are instants by key, in Unix ns; folded by max. In JSON they are strings,
+// since RFC 8785 would round them.
+type Times map[string]int64
 
 // MarshalJSONTo writes the times as strings.
-func (t TATs) MarshalJSONTo(e *jsontext.Encoder) error {
+func (t Times) MarshalJSONTo(e *jsontext.Encoder) error {
 	return json.MarshalEncode(e, map[string]int64(t), json.StringifyNumbers(true))
 }
 
 // UnmarshalJSONFrom reads the times from strings.
-func (t *TATs) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+func (t *Times) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return json.UnmarshalDecode(d, (*map[string]int64)(t), json.StringifyNumbers(true))
 }
 
 // IsZero reports whether c changes nothing.
-func (c Change) IsZero() bool { return len(c.TATs) == 0 && c.Asked == nil && c.Session == nil }
+func (c Change) IsZero() bool {
+	return len(c.TATs) == 0 && c.Asked == nil && c.Voted == nil && len(c.Consumed) == 0 && c.Session == nil && c.Revoked == nil
+}
 
 // Approval is a question to people about one call.
 type Approval struct {
-	ID      string         `json:"id"`
-	Binding string         `json:"binding"` // keyed digest of principal, tool, arguments, revisions and caps
-	Asked   time.Time      `json:"asked"`
-	Expires time.Time      `json:"expires"`
-	Rules   []ApprovalRule `json:"rules"` // without reasons
+	ID        string          `json:"id"`
+	Binding   string          `json:"binding"` // keyed digest of requester, tool, arguments, policy and caps
+	Asked     time.Time       `json:"asked"`
+	Expires   time.Time       `json:"expires"`
+	Rules     []ApprovalRule  `json:"rules"` // without reasons
+	Requester RecordPrincipal `json:"requester"`
+	Tool      RecordTool      `json:"tool"`
+	Caps      Caps            `json:"caps"` // what the call may do if it is approved
+	Epoch     int64           `json:"epoch,omitzero"`
 }
 
-// SessionChange is a session after its labels changed.
+// Vote is one person's answer to an [Approval]. A deny ends it.
+type Vote struct {
+	Approval  string          `json:"approval"`
+	By        RecordPrincipal `json:"by"`
+	Principal string          `json:"principal"` // digest of who voted, as in revocations
+	Deny      bool            `json:"deny,omitzero"`
+}
+
+// SessionChange is a session after it was opened or its labels changed.
 type SessionChange struct {
-	ID      string   `json:"id"`
-	Version int64    `json:"version"` // folded by max
-	Labels  []string `json:"labels"`  // folded by union
+	ID      string `json:"id"`
+	Owner   string `json:"owner"`            // digest of the principal that it is bound to
+	Version int64  `json:"version,omitzero"` // folded by max
+	Labels  Times  `json:"labels,omitzero"`  // label -> when it ends
+}
+
+// Revocation ends what was permitted before: of one principal, one tool, or all.
+type Revocation struct {
+	Principal string `json:"principal,omitzero"` // digest of the principal
+	Tool      string `json:"tool,omitzero"`      // name
+	Epoch     int64  `json:"epoch,omitzero"`     // everything asked in an older epoch is void
 }
 
 // Encode writes the record as one line of canonical JSON, without the line

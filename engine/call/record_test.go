@@ -24,9 +24,12 @@ func fullRecord() Record {
 		Caps:    &Caps{FS: []FS{{"w", "a", []string{"read"}}}, Log: true, Bounds: Bounds{Fuel: maxBound}},
 		Policy:  []Revision{{"b", "1", "sha256:5"}},
 		Change: &Change{
-			TATs:    TATs{"limit": 1<<62 + 1, "other": -1},
-			Asked:   &Approval{ID: "a", Binding: "hmac-sha256:6", Asked: at, Expires: at.Add(time.Hour), Rules: []ApprovalRule{{Name: "lead", Count: 1, From: From{Roles: []string{"lead"}}}}},
-			Session: &SessionChange{ID: "s", Version: 2, Labels: []string{"l"}},
+			TATs:     Times{"limit": 1<<62 + 1, "other": -1},
+			Asked:    &Approval{ID: "a", Binding: "hmac-sha256:6", Asked: at, Expires: at.Add(time.Hour), Rules: []ApprovalRule{{Name: "lead", Count: 1, From: From{Roles: []string{"lead"}}}}},
+			Voted:    &Vote{Approval: "a", By: RecordPrincipal{ID: "carol", Kind: "user"}, Deny: true},
+			Consumed: []string{"b"},
+			Session:  &SessionChange{ID: "s", Owner: "sha256:8", Version: 2, Labels: Times{"l": 1 << 60}},
+			Revoked:  &Revocation{Principal: "sha256:9", Tool: "t", Epoch: 3},
 		},
 		Decision: &index,
 		Outcome:  &RecordOutcome{Status: Failed, Exit: 1, Effects: []RecordEffect{{"fs.read", "fs[0]", "hmac-sha256:7", "ok", 3, 1}}, Fuel: 1, MemoryBytes: 2, MemoryRefused: true, OutputBytes: 3, TookUS: 4},
@@ -46,7 +49,7 @@ func TestRecordRoundTrip(t *testing.T) {
 		"full":               full,
 		"least":              {Type: TypeCut, Time: full.Time},
 		"first decision":     {Type: TypeOutcome, Time: full.Time, Decision: &zero},
-		"a time in 64 bits":  {Type: TypeDecision, Time: full.Time, Change: &Change{TATs: TATs{"l": 1<<63 - 1}}},
+		"a time in 64 bits":  {Type: TypeDecision, Time: full.Time, Change: &Change{TATs: Times{"l": 1<<63 - 1}}},
 		"caps that say none": {Type: TypeDecision, Time: full.Time, Caps: &Caps{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,10 +98,10 @@ func TestDecodeRecordIsStrict(t *testing.T) {
 }
 
 func TestChangeIsZero(t *testing.T) {
-	if !(Change{}).IsZero() || !(Change{TATs: TATs{}}).IsZero() {
+	if !(Change{}).IsZero() || !(Change{TATs: Times{}}).IsZero() {
 		t.Error("no change is a change")
 	}
-	for _, c := range []Change{{TATs: TATs{"l": 0}}, {Asked: &Approval{}}, {Session: &SessionChange{}}} {
+	for _, c := range []Change{{TATs: Times{"l": 0}}, {Asked: &Approval{}}, {Session: &SessionChange{}}, {Voted: &Vote{}}, {Consumed: []string{"a"}}, {Revoked: &Revocation{}}} {
 		if c.IsZero() {
 			t.Errorf("%+v is no change", c)
 		}

@@ -2,10 +2,19 @@
 // policy, its tools and its roots. It is what the callgate command uses and what
 // most programs that embed an engine want.
 //
-//	e, err := local.Open(ctx, local.Config{Data: "data", Bundle: "bundle", Tools: "tools"})
+//	g, err := local.Join(ctx, local.Config{Data: "data", Bundle: "bundle", Tools: "tools"})
 //	if err != nil { ... }
-//	defer e.Close()
-//	res, err := e.Do(ctx, call.Call{...})
+//	defer g.Close()
+//	res, err := g.Do(ctx, call.Call{...})
+//
+// # One owner
+//
+// One process owns a data directory at a time and answers, on callgate.sock in
+// it, the processes that come later. [Open] makes an owner, [Dial] a client of
+// one, and [Join] whichever is possible.
+//
+// The owner serves processes of its own user and of root, and believes them about
+// who is calling: see [Asserted].
 package local
 
 import (
@@ -24,6 +33,7 @@ import (
 	"github.com/callgate/callgate/bundles"
 	"github.com/callgate/callgate/engine"
 	"github.com/callgate/callgate/engine/audit"
+	"github.com/callgate/callgate/engine/state"
 	"github.com/callgate/callgate/engine/tool"
 	"github.com/callgate/callgate/hostfx"
 	"github.com/callgate/callgate/rego"
@@ -59,18 +69,24 @@ type Config struct {
 	MaxGuests     int              // guests that may run at once; zero: the sandbox's default
 	Now           func() time.Time // nil: time.Now
 	Logger        zerolog.Logger
+
+	// AssertedApprovers lets identities vote that nothing but a word vouches for.
+	// For demonstrations alone.
+	AssertedApprovers bool
 }
 
-// Engine is an engine that owns its data directory until Close.
+// Engine is an engine that owns its data directory until Close, and answers the
+// clients who come to it.
 type Engine struct {
 	*engine.Engine
-	close []func() error // in the order of opening
-
-	once sync.Once
-	err  error // of Close
+	server *server
+	close  []func() error // in the order of opening
+	once   sync.Once      // of Close
+	err    error          // of Close
 }
 
-// Open opens the data directory and everything it needs, or nothing.
+// Open opens the data directory and everything it needs, or nothing. From its
+// start on clients can connect; they are answered once everything is open.
 //
 // # Errors
 //
@@ -86,8 +102,13 @@ func Open(ctx context.Context, c Config) (_ *Engine, err error) {
 	if err := e.lock(c.Data); err != nil {
 		return nil, err
 	}
+	if e.server, err = newServer(c, os.Geteuid()); err != nil {
+		return nil, err
+	}
+	e.close = append(e.close, e.server.close)
 	o := engine.Options{
 		Tools: slices.Clone(c.HostTools), Node: c.Node, Now: c.Now, DecideTimeout: c.DecideTimeout, Logger: c.Logger,
+		AssertedApprovers: c.AssertedApprovers,
 	}
 	if err := checkBase(c.Bundle); err != nil {
 		return nil, err
@@ -113,6 +134,7 @@ func Open(ctx context.Context, c Config) (_ *Engine, err error) {
 	if e.Engine, err = engine.New(o); err != nil {
 		return nil, err
 	}
+	e.server.open(e.Engine)
 	return e, nil
 }
 
@@ -142,6 +164,10 @@ func (e *Engine) wire(ctx context.Context, c Config, o *engine.Options) error {
 	}
 	o.Salts = salts
 
+	if o.Pending, err = state.OpenPending(c.Data); err != nil {
+		return err
+	}
+
 	log, err := audit.Open(c.Data, audit.Options{})
 	if err != nil {
 		return err
@@ -151,10 +177,14 @@ func (e *Engine) wire(ctx context.Context, c Config, o *engine.Options) error {
 	return nil
 }
 
-// Close records every outcome that is still due, then closes the log and gives
-// the data directory up. It is idempotent.
+// Close answers the clients who are being served, records every outcome that is
+// still due, then closes the log and gives the data directory up. A client's call
+// is given 30 seconds, then its tool is stopped. It is idempotent.
 func (e *Engine) Close() error {
-	e.once.Do(func() { e.err = errors.Join(e.Engine.Close(), e.closeAll()) })
+	e.once.Do(func() {
+		e.server.drain()
+		e.err = errors.Join(e.Engine.Close(), e.closeAll())
+	})
 	return e.err
 }
 

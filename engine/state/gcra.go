@@ -2,6 +2,7 @@ package state
 
 import (
 	"math"
+	"math/bits"
 	"time"
 )
 
@@ -11,26 +12,38 @@ import (
 // that a whole bucket needs. (ITU-T I.371, as virtual scheduling.)
 
 // next returns the bucket's instant after the charge, in Unix ns, or the refusal.
+// now is not negative. What would overflow makes the bucket smaller, never larger.
 func (c Charge) next(tat, now int64) (int64, *Limited) {
 	unit := c.unit()
-	if c.Cost > c.Burst {
-		return 0, c.refuse(tat, now, math.MaxInt64) // never, however long it waits
+	whole := min(times(unit, c.Burst), math.MaxInt64-now)
+	need := times(unit, c.Cost)
+	tat = max(tat, now)
+	room := whole - (tat - now)
+	if c.Cost <= c.Burst && need <= room {
+		return tat + need, nil
 	}
-	after := max(tat, now) + unit*c.Cost
-	if over := after - now - unit*c.Burst; over > 0 {
-		return 0, c.refuse(tat, now, over)
+	wait := int64(math.MaxInt64) // never, however long it waits
+	if c.Cost <= c.Burst && need <= whole {
+		wait = need - room
 	}
-	return after, nil
+	return 0, &Limited{Name: c.Name, Limit: c.Burst, Remaining: max(0, room) / unit, RetryAfter: time.Duration(wait)}
 }
 
 // unit is the time in which one unit refills, rounded up so that a bucket never
 // gives more than its burst.
 func (c Charge) unit() int64 {
-	return max(1, (int64(c.Per)+c.Burst-1)/c.Burst)
+	unit := int64(c.Per) / c.Burst
+	if int64(c.Per)%c.Burst != 0 {
+		unit++
+	}
+	return unit
 }
 
-func (c Charge) refuse(tat, now, over int64) *Limited {
-	used := max(0, tat-now)
-	left := (c.unit()*c.Burst - used) / c.unit()
-	return &Limited{Name: c.Name, Limit: c.Burst, Remaining: max(0, left), RetryAfter: time.Duration(over)}
+// times multiplies what is not negative, and stops at the largest integer.
+func times(a, b int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi != 0 || lo > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(lo)
 }

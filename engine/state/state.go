@@ -1,5 +1,5 @@
-// Package state keeps what must hold across calls: limits, pending approvals
-// and session labels.
+// Package state keeps what must hold across calls: limits, approvals, sessions
+// and revocations.
 //
 // Most callers want [NewLocal], whose contents are nothing but the fold of the
 // log's records: see [Local.Apply].
@@ -8,46 +8,118 @@ package state
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/callgate/callgate/engine/call"
 )
 
-// ErrSessionChanged says that the session moved after policy had seen it.
-// Decide again.
-var ErrSessionChanged = errors.New("session changed")
+// Errors a caller may test for with errors.Is. Any other error means that the
+// store cannot tell, and is a refusal.
+var (
+	// ErrSessionChanged says that the session moved after policy had seen it.
+	// Decide again.
+	ErrSessionChanged = errors.New("session changed")
+
+	// ErrSessionForeign says that the session was not opened for this principal.
+	ErrSessionForeign = errors.New("session belongs to somebody else or was never opened")
+
+	// ErrNoApproval says that there is no such approval, or that it ended.
+	ErrNoApproval = errors.New("no such approval is open")
+
+	// ErrMayNotVote says that the voter asked for the call, or satisfies no rule.
+	ErrMayNotVote = errors.New("may not vote on this approval")
+)
 
 // Store answers whether a call that policy allows may run now.
-//
-// Every error but [ErrSessionChanged] means that the store cannot tell, and the
-// call is refused.
 type Store interface {
-	// Session returns what is remembered of the session; an id that was never
-	// seen is a session without labels.
-	Session(ctx context.Context, id string) (call.Session, error)
+	// Session returns what is remembered of the session at that time. An id that
+	// was never seen is a session without labels and owner.
+	Session(ctx context.Context, id string, now time.Time) (Session, error)
 
 	// Admit takes everything that a needs, or nothing. It MUST be idempotent by
-	// a.Call, and MUST return an error when it cannot tell.
+	// a.Call, and MUST return an error when it cannot tell: [ErrSessionChanged],
+	// [ErrSessionForeign], or any other for an admission that makes no sense.
 	Admit(ctx context.Context, a Admission) (Answer, error)
 
 	// Settle says that the record of the call's admission is durable, so Admit
 	// will not be asked about it again.
 	Settle(callID string)
+
+	// Vote checks a vote and returns what its record MUST carry; the zero Change
+	// when it says nothing new. A vote against acts at once. One in favour acts
+	// when Apply is called, after its record is durable.
+	Vote(ctx context.Context, v call.Vote, now time.Time) (call.Change, error)
+
+	// Revoke acts at once and returns what its record MUST carry. An epoch other
+	// than 0 asks for everything: the store puts the next epoch in its place, so
+	// that no revocation is one that was made before.
+	Revoke(ctx context.Context, r call.Revocation) (call.Change, error)
+
+	// Revoked reports whether the principal with that digest is revoked: they
+	// should not vote either.
+	Revoked(ctx context.Context, principal string) (bool, error)
+
+	// Apply makes the change of a durable record act. A question is hidden, and
+	// nobody can answer it, until that.
+	Apply(c call.Change)
+
+	// Approvals lists what is asked for and not over, the oldest first. Approval
+	// returns one by id, or ErrNoApproval.
+	Approvals(ctx context.Context, now time.Time) ([]Approval, error)
+	Approval(ctx context.Context, id string, now time.Time) (Approval, error)
+
+	// Changed is closed when an approval may have changed since it was called.
+	Changed() <-chan struct{}
+}
+
+// Session is what is remembered between calls.
+type Session struct {
+	Owner   string // digest of the principal it is bound to, "" when it was never opened
+	Labels  []string
+	Version int64 // moves when Labels grow
+	Calls   int64 // advisory
 }
 
 // Admission is what one call needs from the state.
 type Admission struct {
-	Call    string
-	Now     time.Time
-	Session string
-	Version int64 // of the session that policy saw
-	Charges []Charge
-	Labels  []string // to add to the session
+	Call      string
+	Now       time.Time
+	Principal string   // digest, as in revocations and sessions
+	ActsFor   []string // digests of those for whom the principal asks
+	Session   string
+	Version   int64 // of the session that policy saw
+	Charges   []Charge
+	Labels    []string  // to add to the session
+	LabelsEnd time.Time // when they leave it again
 
 	// Asks are the approvals that the call needs; empty means none. Bind gives the
-	// binding of an approval of this very call that was asked on that day.
-	Asks []call.ApprovalRule
-	Bind func(day time.Time) (string, error)
+	// binding of an approval of this very call that was asked on that UTC day.
+	// Whoever asks for the same, but for somebody else, has asked for something else.
+	Asks      []call.ApprovalRule
+	Bind      func(day time.Time) (string, error)
+	Requester call.RecordPrincipal
+	Tool      call.RecordTool
+	Caps      call.Caps
+}
+
+// check refuses what would overdraw a bucket or could never be recorded.
+func (a Admission) check() error {
+	if a.Call == "" {
+		return errors.New("a call without an id")
+	}
+	for _, c := range a.Charges {
+		if c.Burst < 1 || c.Cost < 1 || c.Per < 1 {
+			return fmt.Errorf("limit %s: burst, cost and per are not all positive", c.Name)
+		}
+	}
+	if len(a.Labels) > 0 && a.LabelsEnd.UnixNano() <= a.Now.UnixNano() {
+		return errors.New("labels that end before they begin")
+	}
+	if len(a.Asks) > 0 && a.Bind == nil {
+		return errors.New("approvals are asked for, yet not bound to anything")
+	}
+	return nil
 }
 
 // Charge takes Cost units from the bucket Key, which holds Burst units and
@@ -63,8 +135,9 @@ type Charge struct {
 // Answer is what became of an admission. The zero value is not admitted.
 type Answer struct {
 	Admitted bool
-	Limited  *Limited       // not admitted: a limit is used up
-	Pending  *call.Approval // not admitted: this approval is asked for
+	Limited  *Limited  // not admitted: a limit is used up
+	Approval *Approval // not admitted: this approval is asked for, or was denied
+	Revoked  bool      // not admitted: the principal or the tool is revoked
 
 	// Change is what the record of the call MUST carry, admitted or not.
 	Change call.Change
@@ -73,7 +146,27 @@ type Answer struct {
 // Limited says which limit refused a call and when it is worth another try.
 type Limited struct {
 	Name       string
-	Limit      int64 // units in a full bucket
-	Remaining  int64 // whole units left now
-	RetryAfter time.Duration
+	Limit      int64         // units in a full bucket
+	Remaining  int64         // whole units left now
+	RetryAfter time.Duration // the largest there is when it never passes
+}
+
+// Standing is where an approval stands. The zero value is open and permits
+// nothing.
+type Standing string
+
+// The standings. Only Approved lets the call run, once.
+const (
+	Open     Standing = "pending"
+	Approved Standing = "approved"
+	Denied   Standing = "denied"
+	Consumed Standing = "consumed"
+	Expired  Standing = "expired"
+)
+
+// Approval is a question and its answers so far.
+type Approval struct {
+	call.Approval
+	Standing Standing
+	Votes    []call.Vote
 }

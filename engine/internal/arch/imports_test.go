@@ -20,6 +20,7 @@ var imports = map[string][]string{
 	"engine/grant/granttest": {"engine/call", "engine/grant", "engine/internal/seal"},
 	"engine/tool":            {"engine/call"},
 	"engine/state":           {"engine/call"},
+	"engine/state/statetest": {"engine/call", "engine/state"},
 	"engine/audit":           {"engine/call"},
 	"rego":                   {"engine/call"},
 	"hostfx":                 {"engine/call", "engine/grant"},
@@ -30,10 +31,10 @@ var imports = map[string][]string{
 	"engine":                 {"engine/call", "engine/tool", "engine/state", "engine/grant", "engine/internal/seal", "hostfx"},
 	"engine/local/project":   {"bundles", "engine/call", "sandbox/guests"},
 	"engine/local": {
-		"bundles", "engine", "engine/audit", "engine/tool", "hostfx", "rego", "sandbox",
+		"bundles", "engine", "engine/audit", "engine/call", "engine/state", "engine/tool", "hostfx", "rego", "sandbox",
 	},
 	"cmd/callgate": {
-		"engine", "engine/audit", "engine/call", "engine/local", "engine/local/project", "hostfx",
+		"engine", "engine/audit", "engine/call", "engine/local", "engine/local/project", "engine/state", "hostfx",
 	},
 }
 

@@ -26,6 +26,10 @@ var template embed.FS
 // pinMark stands in a tool.yaml of the template for the digest of its module.
 const pinMark = "@sha256@"
 
+// standIns are tools of the template that stand for others: the guest that plays
+// them.
+var standIns = map[string]string{"refund": "echo", "publish": "echo"}
+
 // Write writes the project into dir, which must be empty or not exist:
 // callgate.yaml; bundle/ with policy, data, tests and the base library under
 // bundle/callgate/; tools/ with manifests and modules; files/ with what they may
@@ -76,7 +80,11 @@ func pinModules(dir string) error {
 		return err
 	}
 	for _, t := range tools {
-		module, err := guests.Module(t.Name())
+		guest := t.Name()
+		if g, ok := standIns[guest]; ok {
+			guest = g
+		}
+		module, err := guests.Module(guest)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,56 @@
+package callgate.rules_test
+
+import data.callgate
+import data.callgate.sample
+import rego.v2
+
+refund(roles) := d if {
+	d := callgate.decision with input as object.union(
+		sample.with_tool("refund", {"amount": 500}, roles),
+		{"tool": {"class": "destructive"}},
+	)
+}
+
+read(path) := d if {
+	d := callgate.decision with input as sample.with_tool("read-file", {"path": path}, ["analyst"])
+}
+
+publish(labels) := d if {
+	d := callgate.decision with input as object.union(
+		sample.with_tool("publish", {"text": "x"}, ["analyst"]),
+		{"session": {"labels": labels}},
+	)
+}
+
+test_refunds_ask if {
+	d := refund(["support"])
+	d.decision == "requires-approval"
+	{a.name | some a in d.approvals} == {"destructive"}
+}
+
+test_others_do_not_refund if refund(["analyst"]).decision == "deny"
+
+test_curated_files_leave_no_mark if read("/docs/welcome.txt").labels == set()
+
+test_everything_else_does if {
+	every path in ["/docs/inbox/mail.txt", "/docs/./inbox/mail.txt", "/docs//inbox/mail.txt", "mail.txt", ""] {
+		read(path).labels == {"untrusted-input"}
+	}
+}
+
+test_publish if publish([]).decision == "allow"
+
+test_publish_with_other_labels if publish(["private-data"]).decision == "allow"
+
+test_not_after_untrusted_input if {
+	d := publish(["private-data", "untrusted-input"])
+	d.decision == "deny"
+	{r.code | some r in d.reasons} == {"after_untrusted"}
+}
+
+test_listings_are_limited if {
+	d := callgate.decision with input as sample.with_tool("list-dir", {}, ["analyst"])
+	some l in d.limits
+	l.name == "listings"
+	l.burst == 2
+}

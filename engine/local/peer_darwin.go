@@ -1,0 +1,11 @@
+package local
+
+import "golang.org/x/sys/unix"
+
+func socketPeer(fd int) (uid int, err error) {
+	cred, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
+	if err != nil {
+		return -1, err
+	}
+	return int(cred.Uid), nil
+}

@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/callgate/callgate/engine/call"
+)
+
+// OpenSession starts a session of its own for the principal: labels added in it
+// stay in it. The session is bound to the principal; nobody else can use its id.
+// Without one, all calls of a principal through one client share a session, so
+// that labels cannot be shed by leaving the id out.
+//
+// # Errors
+//
+// A [*Denial] with principal_invalid, engine_closed or log_unavailable.
+func (e *Engine) OpenSession(ctx context.Context, who call.Principal) (id string, err error) {
+	who = clonePrincipal(who)
+	leave, code := e.enter(ctx)
+	if code == "" {
+		defer leave()
+		if checkPrincipal(who, true) != nil {
+			code = call.CodePrincipalInvalid
+		}
+	}
+	if code != "" {
+		return "", &Denial{Tool: "session", Code: code, Receipt: Receipt{-1}}
+	}
+	by := recordPrincipal(who)
+	change := call.Change{Session: &call.SessionChange{ID: "so-" + rand.Text(), Owner: principalDigest(who, "")}}
+	rec := call.Record{Type: call.TypeSession, Time: e.o.Now().UTC(), Node: e.o.Node, Principal: &by, Session: change.Session.ID, Change: &change}
+	if err := e.appendRecord(rec); err != nil {
+		return "", &Denial{Tool: "session", Code: call.CodeLogUnavailable, Receipt: Receipt{-1}}
+	}
+	e.o.State.Apply(change)
+	return change.Session.ID, nil
+}
+
+// Revoke ends what was permitted, from now on and for ever: every call and vote of
+// a principal or in their name, every call of a tool, or, with any epoch, every
+// approval that is pending or given. It acts at once.
+//
+// # Errors
+//
+// A [*Denial] with engine_closed, overloaded or log_unavailable; or the store's,
+// which then cannot tell.
+func (e *Engine) Revoke(ctx context.Context, r call.Revocation) error {
+	leave, code := e.enter(ctx)
+	if code != "" {
+		return &Denial{Tool: "revoke", Code: code, Receipt: Receipt{-1}}
+	}
+	defer leave()
+	change, err := e.o.State.Revoke(context.WithoutCancel(ctx), r)
+	if err != nil {
+		return err
+	}
+	if e.appendRecord(call.Record{Type: call.TypeRevoke, Time: e.o.Now().UTC(), Node: e.o.Node, Change: &change}) != nil {
+		return &Denial{Tool: "revoke", Code: call.CodeLogUnavailable, Receipt: Receipt{-1}}
+	}
+	return e.sweep(ctx)
+}
+
+// PrincipalDigest names a principal in revocations: by tenant, kind and id.
+func PrincipalDigest(p call.Principal) string { return principalDigest(p, "") }
+
+func principalDigest(p call.Principal, client string) string {
+	b, err := json.Marshal([]string{p.Tenant, p.Kind, p.ID, client})
+	if err != nil {
+		return "" // not UTF-8: arrive refuses it
+	}
+	return call.Digest(b)
+}

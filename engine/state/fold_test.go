@@ -1,0 +1,356 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/callgate/callgate/engine/call"
+)
+
+// snapshot is the state in a form that can be compared.
+type snapshot struct {
+	TATs     map[string]int64
+	Asked    map[string]call.Approval
+	Votes    map[string][]string
+	Over     map[string]string
+	Bound    map[string][]string
+	Days     map[dayOf]time.Time
+	Sessions map[string]Session
+	Labels   map[string]map[string]int64
+	Revoked  map[string]bool
+	Epoch    int64
+}
+
+func snap(l *Local) snapshot {
+	s := snapshot{
+		TATs: l.tats, Days: l.days, Revoked: l.revoked, Epoch: l.epoch, Asked: map[string]call.Approval{}, Votes: map[string][]string{},
+		Over: map[string]string{}, Bound: map[string][]string{}, Sessions: map[string]Session{}, Labels: map[string]map[string]int64{},
+	}
+	for id, q := range l.approvals {
+		if q.asked != nil {
+			s.Asked[id] = *q.asked
+		}
+		for _, v := range q.votes {
+			s.Votes[id] = append(s.Votes[id], fmt.Sprint(v))
+		}
+		slices.Sort(s.Votes[id])
+		s.Over[id] = fmt.Sprint("consumed ", q.consumed, " void ", q.void)
+	}
+	for of, ids := range l.bound {
+		s.Bound[of] = slices.Sorted(slices.Values(ids))
+	}
+	for id, t := range l.sessions {
+		if t.owner != "" || t.version != 0 { // else there is nothing but an advisory count
+			s.Sessions[id], s.Labels[id] = Session{Owner: t.owner, Version: t.version}, t.labels
+		}
+	}
+	return s
+}
+
+// decoded is the change as the log gives it back.
+func decoded(t *rapid.T, c call.Change) call.Change {
+	line, err := call.Record{Type: call.TypeDecision, Time: start, Change: &c}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := call.DecodeRecord(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *r.Change
+}
+
+func folded(changes []call.Change) *Local {
+	l := NewLocal()
+	for _, c := range changes {
+		l.Apply(c)
+	}
+	return l
+}
+
+// Records become durable late and in any order. After each of them the process may
+// crash: then the fold of what is durable is one state whatever the order, holds no
+// permission that the live state had not, and is the live state once nothing is
+// under way.
+func TestFoldIsTheLiveState(t *testing.T) {
+	admitted, crashes := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		live, now := NewLocal(), start
+		o := &operations{T: t}
+		var log []call.Change
+		var underWay, acted []result
+		commit := func(i int) {
+			r := underWay[i]
+			underWay = slices.Delete(underWay, i, i+1)
+			c := decoded(t, r.Change)
+			log = append(log, c)
+			if r.Later {
+				live.Apply(c)
+				acted = append(acted, result{Change: c})
+			}
+			crashes++
+			inOrder := folded(log)
+			shuffled := rapid.Permutation(log).Draw(t, "order")
+			if a, b := snap(inOrder), snap(folded(shuffled)); !reflect.DeepEqual(a, b) { // cmp would take seconds
+				t.Fatalf("the order of records matters:\n%s", cmp.Diff(a, b))
+			}
+			atLeast(t, live, inOrder)
+			if len(underWay) == 0 {
+				if diff := cmp.Diff(snap(live), snap(inOrder)); diff != "" {
+					t.Fatalf("the fold is not the live state:\n%s", diff)
+				}
+				for of, ids := range live.bound {
+					for _, id := range ids {
+						if q := live.approvals[id]; q.consumed || q.void {
+							t.Fatalf("%s is over and still looked at for %s", id, of)
+						}
+					}
+				}
+			}
+		}
+		for range rapid.IntRange(1, 30).Draw(t, "operations") {
+			now = now.Add(time.Duration(rapid.IntRange(-30, 120).Draw(t, "pause")) * time.Second)
+			r := o.draw(now)(live)
+			if r.Err != nil && !r.Change.IsZero() {
+				t.Fatalf("an error that changes something: %+v", r)
+			}
+			if r.Change.Asked != nil {
+				o.ids = append(o.ids, r.Change.Asked.ID)
+			}
+			for _, id := range r.Change.Consumed {
+				admitted++
+				if err := mayConsume(acted, id, now); err != nil {
+					t.Fatalf("%s is consumed: %v", id, err)
+				}
+			}
+			if !r.Later {
+				acted = append(acted, r)
+			}
+			if !r.Change.IsZero() {
+				underWay = append(underWay, r)
+			}
+			for len(underWay) > 0 && rapid.IntRange(0, 3).Draw(t, "durable") > 0 {
+				commit(rapid.IntRange(0, len(underWay)-1).Draw(t, "which"))
+			}
+		}
+		for len(underWay) > 0 {
+			commit(rapid.IntRange(0, len(underWay)-1).Draw(t, "which"))
+		}
+	})
+	if admitted == 0 || crashes == 0 {
+		t.Errorf("%d approvals were consumed and %d records written: the operations never meet", admitted, crashes)
+	}
+}
+
+// atLeast checks that live restricts at least what durable does, and permits no
+// more.
+func atLeast(t *rapid.T, live, durable *Local) {
+	for k, tat := range durable.tats {
+		if live.tats[k] < tat {
+			t.Fatalf("limit %s is less used than its records say", k)
+		}
+	}
+	for id, q := range durable.approvals {
+		if p := live.approvals[id]; p == nil || q.consumed && !p.consumed || q.void && !p.void {
+			t.Fatalf("%s is over by its records, and live is %+v", id, p)
+		}
+	}
+	for id, p := range live.approvals {
+		for _, v := range p.votes {
+			if !v.Deny && (durable.approvals[id] == nil || !durable.approvals[id].said(v)) {
+				t.Fatalf("%s: a yes counts before it is durable", id)
+			}
+		}
+	}
+	for id, s := range durable.sessions {
+		for label, end := range s.labels {
+			if live.sessions[id].labels[label] < end {
+				t.Fatalf("session %s lacks %s", id, label)
+			}
+		}
+	}
+}
+
+// mayConsume is the rule about approvals, said again in the plainest way over all
+// changes that act so far.
+func mayConsume(acted []result, id string, now time.Time) error {
+	var asked *call.Approval
+	for _, r := range acted {
+		c := r.Change
+		if c.Asked != nil && c.Asked.ID == id {
+			asked = c.Asked
+		}
+		if slices.Contains(c.Consumed, id) {
+			return errors.New("a second time")
+		}
+		if c.Voted != nil && c.Voted.Approval == id && c.Voted.Deny {
+			return errors.New("though denied")
+		}
+		if asked != nil && c.Revoked != nil && c.Revoked.Epoch > asked.Epoch {
+			return errors.New("in another epoch")
+		}
+	}
+	if asked == nil || !now.Before(asked.Expires) {
+		return errors.New("unasked, or too late")
+	}
+	for _, rule := range asked.Rules {
+		people := map[string]bool{}
+		for _, r := range acted {
+			v := r.Change.Voted
+			if v == nil || v.Approval != id || v.By.ID == asked.Requester.ID || len(asked.Requester.OnBehalfOf) > 0 && v.By.ID == asked.Requester.OnBehalfOf[0].ID {
+				continue
+			}
+			for _, role := range v.By.Roles {
+				if slices.Contains(rule.From.Roles, role) {
+					people[v.By.ID] = true
+				}
+			}
+			if slices.Contains(rule.From.IDs, v.By.ID) {
+				people[v.By.ID] = true
+			}
+		}
+		if len(people) < rule.Count {
+			return fmt.Errorf("%s has %d of %d", rule.Name, len(people), rule.Count)
+		}
+	}
+	return nil
+}
+
+// A store that forgets what it may gives every answer that one gives that keeps it
+// all, as long as the clock does not step back further than they promise.
+func TestForgettingChangesNoAnswer(t *testing.T) {
+	forgot := 0
+	rapid.Check(t, func(t *rapid.T) {
+		keeps, forgets, latest := NewLocal(), NewLocal(), start
+		o := &operations{T: t}
+		for range rapid.IntRange(1, 60).Draw(t, "operations") {
+			latest = latest.Add(time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 20, 300, 3600, 9000}).Draw(t, "pause")) * time.Second)
+			if rapid.IntRange(0, 4).Draw(t, "forget") == 0 {
+				before := len(forgets.approvals) + len(forgets.tats)
+				forgets.forget(latest.Add(-keepEnded))
+				forgot += before - len(forgets.approvals) - len(forgets.tats)
+			}
+			now := latest.Add(-time.Duration(rapid.SampledFrom([]int64{0, 0, 1, int64(keepEnded), int64(keepEnded)}).Draw(t, "back")))
+			op := o.draw(now)
+			want, got := op(keeps), op(forgets)
+			if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b error) bool { return fmt.Sprint(a) == fmt.Sprint(b) })); diff != "" {
+				t.Fatalf("forgetting changes an answer:\n%s", diff)
+			}
+			if want.Later {
+				keeps.Apply(want.Change)
+				forgets.Apply(want.Change)
+			}
+			if want.Change.Asked != nil {
+				o.ids = append(o.ids, want.Change.Asked.ID)
+			}
+			for _, id := range o.ids {
+				a, errA := keeps.Approval(t.Context(), id, now)
+				b, errB := forgets.Approval(t.Context(), id, now)
+				if diff := cmp.Diff(a, b); diff != "" || !errors.Is(errB, errA) {
+					t.Fatalf("Approval(%s): %v, %v %s", id, errA, errB, diff)
+				}
+			}
+			a, _ := keeps.Approvals(t.Context(), now)
+			b, err := forgets.Approvals(t.Context(), now)
+			if diff := cmp.Diff(a, b); diff != "" || err != nil {
+				t.Fatalf("Approvals: %v %s", err, diff)
+			}
+		}
+	})
+	if forgot == 0 {
+		t.Error("nothing was forgotten")
+	}
+}
+
+// What may be forgotten is forgotten, and who asks about a time before that is told
+// so, rather than that nothing was there.
+func TestForgets(t *testing.T) {
+	l := NewLocal()
+	calls := 0
+	admit := func(id string, now time.Time, asks bool) error {
+		calls++
+		a := Admission{Call: fmt.Sprint("C", calls), Now: now, Session: id, Charges: []Charge{{Key: id, Burst: 1 << 20, Cost: 1, Per: time.Minute}}}
+		if asks {
+			a.Asks, a.Bind = questions[0], func(day time.Time) (string, error) { return day.Format(time.DateOnly), nil }
+		}
+		_, err := l.Admit(t.Context(), a)
+		l.Settle(a.Call)
+		return err
+	}
+	for i := range 10 {
+		if err := errors.Join(admit(fmt.Sprint("A", i), start, false), admit(fmt.Sprint("Q", i), start, true)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	later := start.Add(3 * time.Hour)
+	for i := range pruneEvery {
+		if err := admit(fmt.Sprint("B", i%10), later, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name := range l.tats {
+		if strings.HasPrefix(name, "A") {
+			t.Errorf("bucket %s is kept", name)
+		}
+	}
+	if len(l.approvals)+len(l.bound)+len(l.days) > 0 || l.sessions["A1"] != nil {
+		t.Errorf("kept: %d approvals, %d bindings, %d days, session %+v", len(l.approvals), len(l.bound), len(l.days), l.sessions["A1"])
+	}
+	if len(l.admitted) > 0 {
+		t.Errorf("%d settled calls are kept", len(l.admitted))
+	}
+	if err := admit("back", later.Add(-keepEnded-1), false); err == nil {
+		t.Error("an admission before what is forgotten")
+	}
+	if err := admit("not so far", later.Add(-keepEnded), false); err != nil {
+		t.Error(err)
+	}
+	_, err := l.Vote(t.Context(), call.Vote{Approval: "ap-C2"}, start)
+	if err == nil || errors.Is(err, ErrNoApproval) {
+		t.Errorf("a vote before what is forgotten: %v", err)
+	}
+}
+
+// To the nanosecond: what still matters at the floor is kept.
+func TestForgetsNothingTooSoon(t *testing.T) {
+	l := NewLocal()
+	call := func(id string, now time.Time) Admission {
+		return Admission{Call: id, Now: now, Session: "s", Charges: []Charge{{Key: "k", Burst: 1, Cost: 1, Per: 5 * time.Minute}}}
+	}
+	ask := func(id string, now time.Time) Admission {
+		a := call(id, now)
+		a.Charges, a.Asks, a.Bind = nil, questions[0], func(day time.Time) (string, error) { return day.Format(time.DateOnly), nil }
+		return a
+	}
+	admit := func(a Admission) Answer {
+		ans, err := l.Admit(t.Context(), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ans
+	}
+	admit(call("C1", start))
+	asked := admit(ask("C2", start))
+	l.Apply(asked.Change)
+	id := asked.Approval.ID
+	end := start.Add(5 * time.Minute) // of both
+	l.forget(end.Add(-1))
+	if ans := admit(call("C3", end.Add(-1))); ans.Limited == nil || ans.Limited.RetryAfter != 1 {
+		t.Errorf("the bucket: %+v", ans)
+	}
+	if ans := admit(ask("C4", end.Add(-1))); ans.Approval.ID != id {
+		t.Errorf("the question: %+v", ans)
+	}
+	l.forget(end.Add(keepEnded - 1))
+	if a, err := l.Approval(t.Context(), id, end.Add(keepEnded-1)); err != nil || a.Standing != Expired {
+		t.Errorf("what ended: %+v, %v", a, err)
+	}
+}

@@ -1,0 +1,92 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/callgate/callgate/engine/call"
+)
+
+var start = time.Date(2026, 3, 1, 22, 0, 0, 0, time.UTC) // midnight is near
+
+// result is what an operation answered and what its record carries.
+type result struct {
+	Change call.Change
+	Later  bool // acts when it is durable
+	Answer any
+	Err    error
+}
+
+// operations draws random ones on few names, so that they meet.
+type operations struct {
+	*rapid.T
+	n   int
+	ids []string // of the approvals asked so far
+}
+
+var questions = [][]call.ApprovalRule{
+	{{Name: "lead", Count: 1, From: call.From{Roles: []string{"lead"}}, TTL: 300}},
+	{{Name: "lead", Count: 2, From: call.From{Roles: []string{"lead"}}, Reason: "why"}, {Name: "boss", Count: 1, From: call.From{IDs: []string{"boss"}}, TTL: 86400}},
+}
+
+func (o *operations) draw(now time.Time) func(*Local) result {
+	o.n++
+	switch n := rapid.IntRange(0, 20).Draw(o.T, "operation"); {
+	case n < 11:
+		return o.admission(now)
+	case n < 19 && len(o.ids) > 0:
+		v := call.Vote{Approval: rapid.SampledFrom(o.ids).Draw(o.T, "approval"), Deny: rapid.IntRange(0, 5).Draw(o.T, "deny") == 0}
+		v.By = call.RecordPrincipal{ID: rapid.SampledFrom([]string{"boss", "lena", "lars", "alice", "eve"}).Draw(o.T, "voter"), Kind: "user"}
+		v.By.Roles = rapid.SampledFrom([][]string{nil, {"lead"}, {"lead"}, {"lead", "other"}}).Draw(o.T, "roles")
+		return func(l *Local) result {
+			c, err := l.Vote(context.Background(), v, now)
+			return result{Change: c, Later: !c.IsZero() && !v.Deny, Err: err}
+		}
+	case n == 19:
+		r := rapid.SampledFrom([]call.Revocation{{Epoch: 1}, {Epoch: 1}, {Principal: "p-bob"}, {Tool: "rm"}}).Draw(o.T, "revocation")
+		return func(l *Local) result {
+			c, err := l.Revoke(context.Background(), r)
+			return result{Change: c, Err: err}
+		}
+	default:
+		c := call.Change{Session: &call.SessionChange{ID: fmt.Sprint("so-", o.n), Owner: "p-alice"}}
+		return func(*Local) result { return result{Change: c, Later: true} }
+	}
+}
+
+func (o *operations) admission(now time.Time) func(*Local) result {
+	who := rapid.SampledFrom([]string{"alice", "alice", "alice", "bob"}).Draw(o.T, "who")
+	a := Admission{
+		Call: fmt.Sprint("C", o.n), Now: now, Principal: "p-" + who, Requester: call.RecordPrincipal{ID: who, Kind: "agent"},
+		Session:   rapid.SampledFrom([]string{"s", "s2"}).Draw(o.T, "session"),
+		Tool:      call.RecordTool{Name: rapid.SampledFrom([]string{"ls", "ls", "rm"}).Draw(o.T, "tool")},
+		Labels:    rapid.SliceOfN(rapid.SampledFrom([]string{"x", "y"}), 0, 1).Draw(o.T, "labels"),
+		LabelsEnd: now.Add(10 * time.Minute),
+	}
+	for _, key := range rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b"}), 0, 2).Draw(o.T, "limits") {
+		a.Charges = append(a.Charges, Charge{Name: key, Key: key, Burst: 5, Cost: int64(rapid.IntRange(1, 2).Draw(o.T, "cost")), Per: time.Minute})
+	}
+	if rapid.IntRange(0, 2).Draw(o.T, "asks") > 0 {
+		a.Asks = rapid.SampledFrom(questions).Draw(o.T, "question")
+		what := rapid.SampledFrom([]string{"p", "q"}).Draw(o.T, "binding")
+		a.Bind = func(day time.Time) (string, error) { return day.Format(time.DateOnly) + what, nil }
+		if rapid.IntRange(0, 4).Draw(o.T, "in whose name") == 0 {
+			a.Requester.OnBehalfOf = []call.RecordPrincipal{{ID: "lena", Kind: "user"}}
+		}
+	}
+	stale := int64(rapid.IntRange(0, 5).Draw(o.T, "stale") / 5)
+	return func(l *Local) result {
+		s, err := l.Session(context.Background(), a.Session, now)
+		if err != nil {
+			return result{Err: err}
+		}
+		a := a
+		a.Version = s.Version - stale
+		ans, err := l.Admit(context.Background(), a)
+		s.Calls = 0 // advisory
+		return result{Change: ans.Change, Later: ans.Change.Asked != nil, Answer: []any{ans, s}, Err: err}
+	}
+}

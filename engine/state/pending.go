@@ -1,0 +1,217 @@
+package state
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// pendingSuffix ends the names of files with pending arguments.
+	pendingSuffix = ".aes"
+
+	// newPrefix begins the names of files that are not whole yet.
+	newPrefix = ".new-"
+
+	keyBytes = 32
+)
+
+// approvalID is what an approval's id looks like, and so what may be a file name.
+var approvalID = regexp.MustCompile(`^ap-[A-Z0-9]{1,64}$`)
+
+// Pending keeps the arguments of calls that wait for approval, each in a file of
+// its own under AES-256-GCM, since they are the only arguments that Callgate ever
+// writes down.
+type Pending struct {
+	dir  string
+	aead cipher.AEAD
+}
+
+// OpenPending returns the arguments kept in data/pending, under the key in
+// data/keys/pending.key, both of which it makes. Processes that share the
+// directory get the same key.
+//
+// # Errors
+//
+// A file that is not exactly a key, or that others can read, is an error and stays
+// as it is.
+func OpenPending(data string) (*Pending, error) {
+	p := &Pending{dir: filepath.Join(data, "pending")}
+	keys := filepath.Join(data, "keys")
+	for _, d := range []string{p.dir, keys} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	if err := syncDir(data); err != nil {
+		return nil, err
+	}
+	key, err := pendingKey(keys)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	p.aead, err = cipher.NewGCMWithRandomNonce(block)
+	return p, err
+}
+
+// pendingKey reads the key, or makes it when it has never been there, under a lock
+// that other processes respect: arguments under a key that lost a race would be
+// unreadable for ever.
+func pendingKey(dir string) ([]byte, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close() // unlocks
+	for {
+		if err = unix.Flock(int(d.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("locking %s: %w", dir, err)
+	}
+	name := filepath.Join(dir, "pending.key")
+	key, err := readKey(name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	if err := sweep(dir, func(name string) bool { return strings.HasPrefix(name, newPrefix) }); err != nil {
+		return nil, err
+	}
+	key = make([]byte, keyBytes)
+	rand.Read(key) // never fails: crypto/rand
+	return key, writeDurable(name, key)
+}
+
+func readKey(name string) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() != keyBytes {
+		return nil, fmt.Errorf("%s: is not a key of %d bytes", name, keyBytes)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s: mode is %#o, so others may have read it; want 0600", name, info.Mode().Perm())
+	}
+	key := make([]byte, keyBytes)
+	_, err = io.ReadFull(f, key)
+	return key, err
+}
+
+// Put keeps the arguments durably.
+func (p *Pending) Put(approval string, args []byte) error {
+	name, err := p.file(approval)
+	if err != nil {
+		return err
+	}
+	return writeDurable(name, p.aead.Seal(nil, nil, args, []byte(approval)))
+}
+
+// Get returns the arguments of a pending approval. An error says that they are
+// gone or that the file is not what Put wrote.
+func (p *Pending) Get(approval string) ([]byte, error) {
+	name, err := p.file(approval)
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	args, err := p.aead.Open(nil, nil, sealed, []byte(approval))
+	if err != nil {
+		return nil, fmt.Errorf("%s: is not what was written: %w", name, err)
+	}
+	return args, nil
+}
+
+// Drop removes the arguments; none there is no error.
+func (p *Pending) Drop(approval string) error {
+	name, err := p.file(approval)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Sweep drops the arguments of every approval that keep does not want, and what a
+// crash left half written. Nothing else may use the directory meanwhile.
+func (p *Pending) Sweep(keep func(approval string) bool) error {
+	return sweep(p.dir, func(name string) bool {
+		id, ours := strings.CutSuffix(name, pendingSuffix)
+		return strings.HasPrefix(name, newPrefix) || ours && approvalID.MatchString(id) && !keep(id)
+	})
+}
+
+// sweep removes the files of a directory that drop names.
+func sweep(dir string, drop func(name string) bool) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		if !drop(e.Name()) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Pending) file(approval string) (string, error) {
+	if !approvalID.MatchString(approval) {
+		return "", fmt.Errorf("%q is no approval's id", approval)
+	}
+	return filepath.Join(p.dir, approval+pendingSuffix), nil
+}
+
+// writeDurable writes a file whole or not at all, and its directory entry with it.
+func writeDurable(name string, b []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), newPrefix+"*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return syncDir(filepath.Dir(name))
+}
+
+func syncDir(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
