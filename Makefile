@@ -37,8 +37,11 @@ fuzz:
 	  done; \
 	done; rm -f .fuzz.out
 
+# Prints ratios to a baseline of the same run, and writes docs/benchmarks.md.
 bench:
-	go test -run '^$$' -bench . -benchtime 1s $(PACKAGES)
+	go test -run '^$$' -bench . -benchtime 200ms $(PACKAGES) | tee .bench.out
+	awk -f docs/benchmarks.awk .bench.out > docs/benchmarks.md; rm -f .bench.out
+	@cat docs/benchmarks.md
 
 # Builds the guests anew from their sources: needs clang, lld, wasi-libc,
 # libclang-rt-dev-wasm32 and wabt.
