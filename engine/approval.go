@@ -92,7 +92,9 @@ func (e *Engine) Vote(ctx context.Context, v Vote) (state.Approval, error) {
 
 // Approvals lists what waits for people, the oldest first.
 func (e *Engine) Approvals(ctx context.Context) ([]state.Approval, error) {
-	e.sweep(ctx)
+	if err := e.sweep(ctx); err != nil { // the next start tries again
+		e.log.Error().AnErr("cause", err).Msg("pending arguments not swept")
+	}
 	return e.o.State.Approvals(ctx, e.o.Now())
 }
 
