@@ -22,6 +22,7 @@ func (p *passage) decide(ctx context.Context) error {
 	if p.call.Session != "" && s.Owner != p.owner {
 		return &call.Error{Code: call.CodeSessionInvalid}
 	}
+	p.known = true
 	p.version, p.decision = s.Version, call.Decision{}
 	ctx, cancel := context.WithTimeout(ctx, p.e.o.DecideTimeout)
 	defer cancel()

@@ -32,6 +32,7 @@ type passage struct {
 	call    call.Call
 	owner   string // digest of the principal
 	session string // id, the caller's or the one that the principal always has
+	known   bool   // the session is the principal's, and not a word that somebody made up
 
 	// Known after arrive.
 	stranger bool // the principal is malformed: nothing of it may be recorded
@@ -58,7 +59,7 @@ func (e *Engine) passage(c call.Call) *passage {
 	c.Principal = clonePrincipal(c.Principal) // the caller may change theirs at any time
 	p := &passage{e: e, id: rand.Text(), at: e.o.Now().UTC(), call: c, owner: principalDigest(c.Principal, ""), session: c.Session, index: -1}
 	if p.session == "" {
-		p.session = "s-" + principalDigest(c.Principal, c.Client)
+		p.session, p.known = "s-"+principalDigest(c.Principal, c.Client), true
 	}
 	return p
 }

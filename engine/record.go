@@ -87,8 +87,8 @@ func (p *passage) decisionRecord(code call.Code) (call.Record, error) {
 		Tool: &call.RecordTool{}, Verdict: call.Deny, Code: code, Policy: p.decision.Revisions,
 	}
 	var err error
-	if !p.stranger && code != call.CodeSessionInvalid {
-		r.Session = p.session // otherwise somebody made it up
+	if !p.stranger && p.known {
+		r.Session = p.session
 	}
 	if !p.stranger {
 		rp := p.recordPrincipal()

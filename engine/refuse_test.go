@@ -52,9 +52,10 @@ func TestRefusals(t *testing.T) {
 			c.Principal.OnBehalfOf = []call.Principal{{ID: "b", Kind: "user", OnBehalfOf: []call.Principal{alice}}}
 		}, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
 		{name: "claims that are not JSON", change: func(c *call.Call) { c.Principal.Claims = map[string]jsontext.Value{"x": []byte("{")} }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
-		{name: "a session of nobody's", change: func(c *call.Call) { c.Session = "so-invented" }, want: call.CodeSessionInvalid, is: engine.ErrDenied},
+		{name: "a session of nobody's", change: func(c *call.Call) { c.Session = "canary-invented" }, want: call.CodeSessionInvalid, is: engine.ErrDenied},
 		{name: "a client with a line break", change: func(c *call.Call) { c.Client = "a\nb" }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
 		{name: "too large", change: func(c *call.Call) { c.Args = []byte(`{"text":"` + strings.Repeat("x", call.MaxArgsBytes) + `"}`) }, want: call.CodeArgsTooLarge, is: engine.ErrDenied},
+		{name: "duplicate keys in an invented session", change: func(c *call.Call) { c.Session, c.Args = "canary-session", []byte(`{"text":"a","text":"b"}`) }, want: call.CodeArgsInvalid, is: engine.ErrDenied},
 		{name: "duplicate keys", change: func(c *call.Call) { c.Args = []byte(`{"text":"a","text":"b"}`) }, want: call.CodeArgsInvalid, is: engine.ErrDenied},
 		{name: "not JSON", change: func(c *call.Call) { c.Args = []byte(`hello`) }, want: call.CodeArgsInvalid, is: engine.ErrDenied},
 		{name: "not an object", change: func(c *call.Call) { c.Args = []byte(`[]`) }, want: call.CodeArgsInvalid, is: engine.ErrDenied},
