@@ -87,14 +87,14 @@ func TestOneQuestionForOneCall(t *testing.T) {
 			t.Errorf("a call with %s shares the approval", name)
 		}
 	}
-	asked := 0
+	asked := map[string]bool{} // calls that are told of a question before its record is durable carry it too
 	for _, r := range log.decoded(t) {
 		if r.Change != nil && r.Change.Asked != nil {
-			asked++
+			asked[r.Change.Asked.ID] = true
 		}
 	}
-	if asked != 4 || tool.count() != 0 {
-		t.Errorf("%d questions recorded, want 4; %d runs, want 0", asked, tool.count())
+	if len(asked) != 4 || tool.count() != 0 {
+		t.Errorf("%d questions recorded, want 4; %d runs, want 0", len(asked), tool.count())
 	}
 }
 
