@@ -41,7 +41,9 @@ const (
 // frame is an open block.
 type frame struct {
 	op     byte
-	region int // to go on with after it
+	region int   // to go on with after it
+	from   int64 // branches to it
+	last   int   // where the last one is
 }
 
 // body rewrites one function at a time. Its slices are used again.
@@ -51,12 +53,13 @@ type body struct {
 	frames  []frame
 	out     []byte
 
-	cur   int // region of the next instruction
-	nest  int // open loops
-	loops int // most open loops
-	joins int // places where the engine settles every local: blocks, arms, branches
-	extra int // values beyond the first that instructions give
-	vecs  int // vector instructions
+	cur   int   // region of the next instruction
+	nest  int   // open loops
+	loops int   // most open loops
+	joins int   // places where the engine settles every local: blocks, arms, targets of tables
+	fans  int64 // squares of how many branches lead to each
+	extra int   // values beyond the first that instructions give
+	vecs  int   // vector instructions
 	bulks bool
 }
 
@@ -83,7 +86,7 @@ func (f *body) rewrite(m *module, r *reader, t FuncType) []byte {
 	*f = body{regions: f.regions[:0], edits: f.edits[:0], frames: f.frames[:0], out: f.out[:0]}
 	locals := len(t.Params) + total
 	f.scan(m, r, t, locals)
-	if m.addWork(r, int64(f.joins)*int64(locals+1)); r.err != nil {
+	if m.addWork(r, int64(f.joins)*int64(locals+1), f.fans*int64(locals+1)); r.err != nil {
 		return nil
 	}
 	// Children come after their parents, so this settles chains.

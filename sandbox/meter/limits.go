@@ -45,12 +45,19 @@ type Limits struct {
 	// of each declare 50,000: 5,000,000.
 	AllLocals int
 	// Work bounds what the engine's compiler does beyond reading code: at every
-	// block and arm it settles every local. The sum of blocks times locals over
-	// all functions is at most 4,000,000, and a quarter of that in one function,
-	// which compiles in 2 s. A Go program of 3.3 MB comes to 550,000, and its
-	// largest function to 7,000; without this limit one function of 128 KiB with
+	// block, arm and target of a table it settles every local. The sum of those
+	// times locals is at most 8,000,000 over all functions, and an eighth of that in
+	// one, which compiles in 2 s. A Go program of 3.3 MB comes to 1,200,000, and its
+	// largest function to 17,000; without this limit one function of 128 KiB with
 	// 5,000 locals takes minutes and gigabytes.
 	Work int
+	// Fans bounds what the compiler does where many branches lead to one place: for
+	// each local it looks at every branch, and again for every one that differs. The
+	// sum of the squares of branches to a place, times locals, is at most 512,000,000
+	// over all functions, and a thirty-second of that in one. The Go program comes to
+	// 13,000,000, its largest function to 1,000,000; 9 KB with 1,000 branches over
+	// 1,000 locals come to 1,000,000,000 and take 14 s.
+	Fans int
 	// Nesting is the depth of blocks in a function: 1,000. Go's compiler nests
 	// a block for every resume point of a function.
 	Nesting int
@@ -97,7 +104,8 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Body, 128<<10)
 	set(&l.Locals, 50_000)
 	set(&l.AllLocals, 5_000_000)
-	set(&l.Work, 4_000_000)
+	set(&l.Work, 8_000_000)
+	set(&l.Fans, 512_000_000)
 	set(&l.Nesting, 1_000)
 	set(&l.Loops, 256)
 	set(&l.BrTable, 16_384)

@@ -19,6 +19,7 @@ type module struct {
 
 	allLocals int
 	work      int64 // see Limits.Work
+	fans      int64 // see Limits.Fans
 	body      body
 }
 
@@ -369,9 +370,13 @@ func (m *module) startSection(r *reader) []byte {
 
 // addWork adds what a function costs the engine's compiler beyond its size, and
 // refuses it when it or all of them together cost too much.
-func (m *module) addWork(r *reader, work int64) {
+func (m *module) addWork(r *reader, work, fans int64) {
 	m.work += work
-	if most := int64(m.limits.Work); work > most/4 || m.work > most {
-		r.fail(TooMuchWork, limitText("joins times locals", uint64(max(m.work, 4*work)), m.limits.Work))
+	m.fans += fans
+	if most := int64(m.limits.Work); work > most/8 || m.work > most {
+		r.fail(TooMuchWork, limitText("joins times locals", uint64(max(m.work, 8*work)), m.limits.Work))
+	}
+	if most := int64(m.limits.Fans); fans > most/32 || m.fans > most {
+		r.fail(TooMuchWork, limitText("squares of branches to one place times locals", uint64(max(m.fans, 32*fans)), m.limits.Fans))
 	}
 }

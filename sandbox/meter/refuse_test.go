@@ -169,6 +169,13 @@ func TestLimits(t *testing.T) {
 	brTable := func(n int) []byte {
 		return one(slices.Concat([]byte{0x41, 0, 0x0e}, uleb(uint64(n)), make([]byte, n+1))...)
 	}
+	// n times code in a block, over so many locals.
+	over := func(locals uint64, n, functions int, code ...byte) []byte {
+		b := withLocals(cat([]byte{1}, uleb(locals), []byte{0x7f}), cat([]byte{0x02, 0x40}, bytes.Repeat(code, n), []byte{0x0b})...)
+		return build(types, section(3, bytes.Split(make([]byte, functions), nil)...), section(10, slices.Repeat([][]byte{b}, functions)...))
+	}
+	diamond := []byte{0x20, 0, 0x04, 0x40, 0x05, 0x0b} // if else end
+	leave := []byte{0x20, 0, 0x0d, 0}                  // br_if 0
 	many := func(id byte, n uint64, item ...byte) []byte {
 		return raw(id, cat(uleb(n), bytes.Repeat(item, int(n))))
 	}
@@ -187,6 +194,12 @@ func TestLimits(t *testing.T) {
 		{"one local more", locals(50_001, 1), meter.TooManyLocals},
 		{"locals that wrap", build(types, funcs, section(10, withLocals(cat([]byte{2}, uleb(huge), []byte{0x7f}, uleb(2), []byte{0x7f})))), meter.TooManyLocals},
 		{"locals of all functions", locals(50_000, 101), meter.TooManyLocals},
+		{"arms over few locals", over(64, 7_000, 1, diamond...), ""},
+		{"arms over many", over(1_000, 7_000, 1, diamond...), meter.TooMuchWork},
+		{"arms in many functions", over(64, 7_000, 10, diamond...), meter.TooMuchWork},
+		{"branches to one place", over(200, 200, 1, leave...), ""},
+		{"more of them", over(1_000, 1_000, 1, leave...), meter.TooMuchWork},
+		{"branches in many functions", over(200, 200, 65, leave...), meter.TooMuchWork},
 		{"4e9 types", build(raw(1, uleb(huge))), meter.TooManyTypes},
 		{"parameters", build(section(1, cat([]byte{0x60}, uleb(1001), bytes.Repeat([]byte{0x7f}, 1001), []byte{0}))), meter.TooManyParams},
 		{"results", build(section(1, cat([]byte{0x60, 0}, uleb(1001), bytes.Repeat([]byte{0x7f}, 1001)))), meter.TooManyParams},

@@ -69,6 +69,7 @@ func (f *body) scan(m *module, r *reader, t FuncType, locals int) {
 		case op == opEnd:
 			top := f.frames[len(f.frames)-1]
 			f.frames = f.frames[:len(f.frames)-1]
+			f.fans += top.from * top.from
 			if top.op == opLoop {
 				f.nest--
 			}
@@ -81,16 +82,17 @@ func (f *body) scan(m *module, r *reader, t FuncType, locals int) {
 			f.spend(1)
 			dead = true
 		case op == opBr:
-			r.index(len(f.frames))
+			f.branch(r, at)
 			f.spend(1)
 			dead = true
 		case op == opBrIf:
-			r.index(len(f.frames))
+			f.branch(r, at)
 			f.spend(1)
 			f.open(minArm, r.i)
 		case op == opBrTable:
 			for range r.count(m.limits.BrTable, BrTableTooLarge, 1) + 1 {
-				r.index(len(f.frames))
+				f.branch(r, at)
+				f.joins++
 			}
 			f.spend(1)
 			dead = true
@@ -102,6 +104,19 @@ func (f *body) scan(m *module, r *reader, t FuncType, locals int) {
 	}
 	if r.err == nil && r.left() != 0 {
 		r.fail(Malformed, "code after the end of a function")
+	}
+}
+
+// branch reads a label of the instruction at that place and notes that its frame
+// is reached from there. A table that names a label twice is one place.
+func (f *body) branch(r *reader, at int) {
+	d := r.index(len(f.frames))
+	if r.err != nil {
+		return
+	}
+	if to := &f.frames[len(f.frames)-1-int(d)]; to.last != at {
+		to.last = at
+		to.from++
 	}
 }
 
