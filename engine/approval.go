@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/state"
@@ -46,7 +47,8 @@ type Question struct {
 // # Errors
 //
 // [ErrAsserted], [state.ErrNoApproval], [state.ErrMayNotVote] for the requester,
-// whom they act for, whoever is revoked, and whoever no rule asks; a [*Denial] with log_unavailable.
+// whom they act for, whoever is revoked, and whoever no rule asks; a [*Denial] with
+// log_unavailable.
 func (e *Engine) Vote(ctx context.Context, v Vote) (state.Approval, error) {
 	leave, code := e.enter(ctx)
 	if code != "" {
@@ -71,17 +73,8 @@ func (e *Engine) Vote(ctx context.Context, v Vote) (state.Approval, error) {
 	}
 	by := recordPrincipal(v.By)
 	now := e.o.Now().UTC()
-	change, err := e.o.State.Vote(ctx, call.Vote{Approval: v.Approval, By: by, Principal: digest, Deny: v.Deny}, now)
-	if err != nil {
+	if err := e.vote(ctx, call.Vote{Approval: v.Approval, By: by, Principal: digest, Deny: v.Deny}, now); err != nil {
 		return state.Approval{}, err
-	}
-	if !change.IsZero() {
-		rec := call.Record{Type: call.TypeApproval, Time: now, Node: e.o.Node, Principal: &by, Change: &change}
-		if err := e.appendRecord(rec); err != nil {
-			return state.Approval{}, &Denial{Tool: "vote", Code: call.CodeLogUnavailable, Receipt: Receipt{-1}}
-		}
-		e.o.State.Apply(change)
-		e.log.Info().Str("approval", v.Approval).Str("by", by.ID).Bool("deny", v.Deny).Msg("voted")
 	}
 	a, err := e.o.State.Approval(ctx, v.Approval, now)
 	if err == nil && a.Standing == state.Denied {
@@ -90,10 +83,32 @@ func (e *Engine) Vote(ctx context.Context, v Vote) (state.Approval, error) {
 	return a, err
 }
 
+// vote takes a vote and records it, if it says anything new.
+func (e *Engine) vote(ctx context.Context, v call.Vote, now time.Time) error {
+	e.asking.RLock()
+	defer e.asking.RUnlock()
+	change, err := e.o.State.Vote(ctx, v, now)
+	if err != nil || change.IsZero() {
+		return err
+	}
+	rec := call.Record{Type: call.TypeApproval, Time: now, Node: e.o.Node, Principal: &v.By, Change: &change}
+	if err := e.appendRecord(rec); err != nil {
+		return &Denial{Tool: "vote", Code: call.CodeLogUnavailable, Receipt: Receipt{-1}}
+	}
+	e.o.State.Apply(change)
+	e.log.Info().Str("approval", v.Approval).Str("by", v.By.ID).Bool("deny", v.Deny).Msg("voted")
+	return nil
+}
+
 // Approvals lists what waits for people, the oldest first.
 func (e *Engine) Approvals(ctx context.Context) ([]state.Approval, error) {
-	if err := e.sweep(ctx); err != nil { // the next start tries again
-		e.log.Error().AnErr("cause", err).Msg("pending arguments not swept")
+	// An engine that is closed or failed knows less than the log says, and must not
+	// remove anything on the strength of that.
+	if leave, code := e.enter(ctx); code == "" {
+		if err := e.sweep(ctx); err != nil { // the next start tries again
+			e.log.Error().AnErr("cause", err).Msg("pending arguments not swept")
+		}
+		leave()
 	}
 	return e.o.State.Approvals(ctx, e.o.Now())
 }

@@ -361,3 +361,43 @@ func asked2(e *engine.Engine) string {
 	}
 	return ""
 }
+
+// An engine that is closed knows less than the log says: it removes nothing on the
+// strength of that.
+func TestClosedEngineSweepsNothing(t *testing.T) {
+	dir := t.TempDir()
+	pending, err := state.OpenPending(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := engine.Options{Policy: always(asking(oneLead)), Log: &memory{}, Pending: pending, Tools: []engine.Tool{(&counted{}).tool()}}
+	old := open(t, o)
+	old.Close()
+	e := open(t, o)
+	id := asked(t, e, echo("x"))
+	if _, err := old.Approvals(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if q, err := e.Approval(t.Context(), id); err != nil || string(q.Args) != `{"text":"x"}` {
+		t.Errorf("Approval = %+v, %v", q, err)
+	}
+}
+
+// Whoever panics while arguments are kept leaves no question and no lock behind.
+func TestPendingThatPanics(t *testing.T) {
+	log := &memory{}
+	e := open(t, engine.Options{Policy: always(asking(oneLead)), Log: log, Pending: panickingPending{}, Tools: []engine.Tool{(&counted{}).tool()}})
+	for range 2 {
+		if _, err := e.Do(t.Context(), echo("x")); code(err) != call.CodeInternal {
+			t.Errorf("Do = %v", err)
+		}
+	}
+	if list, err := e.Approvals(t.Context()); err != nil || len(list) > 0 {
+		t.Errorf("Approvals = %+v, %v", list, err)
+	}
+	refusedWithout(t, log, call.CodeInternal)
+}
+
+type panickingPending struct{ failingPending }
+
+func (panickingPending) Put(string, []byte) error { panic("canary") }

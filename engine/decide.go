@@ -46,8 +46,30 @@ func (p *passage) decide(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := fits(all, caps); err != nil {
+		return err
+	}
 	p.decision, p.caps = all, caps
 	return p.answer()
+}
+
+// maxDecision bounds what a record holds of the decisions about a whole chain, in
+// bytes of JSON: a record that the log does not take would stop the engine.
+const maxDecision = 512 << 10
+
+func fits(d call.Decision, caps call.Caps) error {
+	b, err := json.Marshal(struct {
+		call.Decision
+		Caps      call.Caps
+		Revisions []call.Revision
+	}{d, caps, d.Revisions})
+	if err != nil {
+		return &call.Error{Code: call.CodePolicyShape, Detail: "the decision has no JSON form", Err: err}
+	}
+	if len(b) > maxDecision {
+		return &call.Error{Code: call.CodePolicyShape, Detail: "the decisions about the chain are too large together"}
+	}
+	return nil
 }
 
 // policyError keeps the code of a policy's error if it is one that policies have.
@@ -161,6 +183,10 @@ func (p *passage) admit(ctx context.Context) error {
 	if a.Charges, err = p.charges(); err != nil {
 		return err
 	}
+	if len(a.Asks) > 0 && p.settled == nil {
+		p.e.asking.RLock() // until what the answer does to a question is recorded
+		p.settled = p.e.asking.RUnlock
+	}
 	ans, err := p.e.o.State.Admit(ctx, a)
 	if errors.Is(err, state.ErrSessionChanged) {
 		return err
@@ -194,14 +220,13 @@ func (p *passage) ask(ans state.Answer) error {
 		return &call.Error{Code: call.CodeApprovalDenied}
 	}
 	if ans.Change.Asked != nil && p.e.o.Pending != nil {
-		p.e.asking.RLock() // until refuse has recorded it
-		p.asked = p.e.asking.RUnlock
+		// If it cannot be kept, nobody could see what they are asked, and it is not
+		// asked: the question is known to nobody until its record is durable.
+		p.change, p.denial.ApprovalID = call.Change{}, ""
 		if err := p.e.o.Pending.Put(ans.Approval.ID, p.args.Bytes()); err != nil {
-			// Nobody could see what they are asked: it is not asked. The question is
-			// known to nobody until its record is durable.
-			p.change, p.denial.ApprovalID = call.Change{}, ""
 			return &call.Error{Code: call.CodeStateUnavailable, Err: err}
 		}
+		p.change, p.denial.ApprovalID = ans.Change, ans.Approval.ID
 	}
 	return &call.Error{Code: call.CodeRequiresApproval}
 }

@@ -119,7 +119,7 @@ type Engine struct {
 	log   zerolog.Logger
 
 	slots   chan struct{} // one for each call under way
-	asking  sync.RWMutex  // read: arguments are kept for a question that is not recorded yet
+	asking  sync.RWMutex  // read: something happens to a question that is not recorded yet
 	stop    context.CancelFunc
 	stopped context.Context // done once Close wants running tools to end
 

@@ -228,15 +228,24 @@ func TestLogFails(t *testing.T) {
 	}
 }
 
+// A tenant without a key is refused, and recorded without digests; nobody else
+// notices.
 func TestNoKeyNoRun(t *testing.T) {
 	log, tool := &memory{}, &counted{}
 	e := open(t, engine.Options{Policy: always(allow), Log: log, Salts: noSalts{}, Tools: []engine.Tool{tool.tool()}})
-	_, err := e.Do(t.Context(), echo("x"))
-	if d := err.(*engine.Denial); d.Code != call.CodeLogUnavailable || tool.count() != 0 || len(log.records) != 0 {
-		t.Errorf("Do = %v, %d runs, %d records", err, tool.count(), len(log.records))
+	c := echo("x")
+	c.Principal.Tenant = "keyless"
+	if _, err := e.Do(t.Context(), c); code(err) != call.CodeStateUnavailable || tool.count() != 0 {
+		t.Errorf("Do = %v, %d runs", err, tool.count())
 	}
-	if err := e.Close(); err == nil {
-		t.Error("Close says that all is well")
+	if r := log.decoded(t)[0]; r.Code != call.CodeStateUnavailable || r.Args != "" || r.RawArgs != "" || r.Principal.Tenant != "keyless" {
+		t.Errorf("record %+v", r)
+	}
+	if _, err := e.Do(t.Context(), echo("x")); err != nil {
+		t.Errorf("another tenant: %v", err)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

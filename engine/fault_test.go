@@ -291,3 +291,51 @@ func TestRecordsHoldDigests(t *testing.T) {
 		}
 	}
 }
+
+// Decisions that are each within their limits and too large together are refused,
+// and stop nobody else.
+func TestChainTooLarge(t *testing.T) {
+	p := policy(func(in *call.Input) (call.Decision, error) {
+		if len(in.Principal.ID) == 1 {
+			rule := call.ApprovalRule{Name: "of-" + in.Principal.ID, Count: 1}
+			for range 64 {
+				rule.From.Roles = append(rule.From.Roles, strings.Repeat("x", 512))
+			}
+			d := asking()
+			for i := range 8 {
+				r := rule
+				r.Name += strings.Repeat("i", i)
+				d.Approvals = append(d.Approvals, r)
+			}
+			return d, nil
+		}
+		return allow, nil
+	})
+	log := &memory{}
+	e := open(t, engine.Options{Policy: p, Log: log, Tools: []engine.Tool{(&counted{}).tool()}})
+	c := echo("x")
+	for _, id := range []string{"a", "b", "c", "d"} {
+		c.Principal.OnBehalfOf = append(c.Principal.OnBehalfOf, call.Principal{ID: id, Kind: "user"})
+	}
+	if _, err := e.Do(t.Context(), c); code(err) != call.CodePolicyShape {
+		t.Errorf("Do = %v", err)
+	}
+	if n := len(log.records[0]); n > 1<<20 {
+		t.Errorf("a record of %d bytes", n)
+	}
+	c.Principal.OnBehalfOf = nil
+	if _, err := e.Do(t.Context(), c); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+func TestRevocationsAreText(t *testing.T) {
+	log := &memory{}
+	e := open(t, engine.Options{Policy: always(allow), Log: log, Tools: []engine.Tool{(&counted{}).tool()}})
+	if err := e.Revoke(t.Context(), call.Revocation{Tool: "\xff"}); err == nil || len(log.records) > 0 {
+		t.Errorf("Revoke = %v, %d records", err, len(log.records))
+	}
+	if _, err := e.Do(t.Context(), echo("x")); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}

@@ -35,6 +35,7 @@ type passage struct {
 	known   bool   // the session is the principal's, and not a word that somebody made up
 
 	// Known after arrive.
+	keyless  bool // there is no key for its digests: its refusal is recorded without them
 	stranger bool // the principal is malformed: nothing of it may be recorded
 	tool     *Tool
 	args     call.Args
@@ -50,7 +51,9 @@ type passage struct {
 	// Known after admit.
 	change call.Change
 	denial Denial // filled in on the way, for the refusal
-	asked  func() // to be called once the question is recorded; nil for none
+	// settled is to be called once it is recorded what the call does to a question;
+	// nil for none.
+	settled func()
 
 	index int64 // of the decision record; -1 before it is durable
 }
@@ -87,6 +90,12 @@ func (p *passage) arrive() error {
 	}
 	if !printable(p.call.Client) {
 		return &call.Error{Code: call.CodePrincipalInvalid, Detail: "the client's name is not plain text of at most 256 bytes"}
+	}
+	// Without the key of its digests no call can be recorded, and only those of one
+	// tenant and day need this one.
+	if _, err := p.e.o.Salts.Key(p.call.Principal.Tenant, p.at); err != nil {
+		p.keyless = true
+		return &call.Error{Code: call.CodeStateUnavailable, Err: err}
 	}
 	raw := p.call.Args
 	if len(raw) == 0 {

@@ -32,6 +32,9 @@ func (p *passage) keyed(tenant string, day time.Time, callID, domain string, b [
 }
 
 func (p *passage) keyedHere(domain string, b []byte) (string, error) {
+	if p.keyless {
+		return "", nil
+	}
 	tenant := p.call.Principal.Tenant
 	if p.stranger {
 		tenant = "" // an invented tenant gets no key of its own
@@ -137,6 +140,7 @@ func recordPrincipal(p call.Principal) call.RecordPrincipal {
 
 // recordDecision makes the decision to allow durable.
 func (p *passage) recordDecision() error {
+	defer p.settle()
 	index, err := p.e.append(func() (call.Record, error) { return p.decisionRecord("") })
 	if err != nil {
 		return err
@@ -149,11 +153,16 @@ func (p *passage) recordDecision() error {
 	return nil
 }
 
+func (p *passage) settle() {
+	if p.settled != nil {
+		p.settled()
+		p.settled = nil
+	}
+}
+
 // refuse records that nothing will run, and says so.
 func (p *passage) refuse(cause error) *Denial {
-	if p.asked != nil {
-		defer p.asked()
-	}
+	defer p.settle()
 	code := call.CodeOf(cause, call.CodeInternal)
 	index, err := p.e.append(func() (call.Record, error) { return p.decisionRecord(code) })
 	if err != nil {

@@ -55,6 +55,8 @@ func TestRefusals(t *testing.T) {
 		{name: "a session of nobody's", change: func(c *call.Call) { c.Session = "canary-invented" }, want: call.CodeSessionInvalid, is: engine.ErrDenied},
 		{name: "a client with a line break", change: func(c *call.Call) { c.Client = "a\nb" }, want: call.CodePrincipalInvalid, is: engine.ErrDenied},
 		{name: "too large", change: func(c *call.Call) { c.Args = []byte(`{"text":"` + strings.Repeat("x", call.MaxArgsBytes) + `"}`) }, want: call.CodeArgsTooLarge, is: engine.ErrDenied},
+		{name: "an unknown tool in a session without end", change: func(c *call.Call) { c.Session, c.Tool = strings.Repeat("canary", 1<<19), "nothing" }, want: call.CodeToolUnknown, is: engine.ErrDenied},
+		{name: "an unknown tool in a session that is not text", change: func(c *call.Call) { c.Session, c.Tool = "\xff", "nothing" }, want: call.CodeToolUnknown, is: engine.ErrDenied},
 		{name: "duplicate keys in an invented session", change: func(c *call.Call) { c.Session, c.Args = "canary-session", []byte(`{"text":"a","text":"b"}`) }, want: call.CodeArgsInvalid, is: engine.ErrDenied},
 		{name: "duplicate keys", change: func(c *call.Call) { c.Args = []byte(`{"text":"a","text":"b"}`) }, want: call.CodeArgsInvalid, is: engine.ErrDenied},
 		{name: "not JSON", change: func(c *call.Call) { c.Args = []byte(`hello`) }, want: call.CodeArgsInvalid, is: engine.ErrDenied},

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 
 	"github.com/go-json-experiment/json"
 
@@ -53,14 +54,26 @@ func (e *Engine) Revoke(ctx context.Context, r call.Revocation) error {
 		return &Denial{Tool: "revoke", Code: code, Receipt: Receipt{-1}}
 	}
 	defer leave()
-	change, err := e.o.State.Revoke(context.WithoutCancel(ctx), r)
+	if !printable(r.Principal) || !printable(r.Tool) {
+		return errors.New("engine: a revocation names its principal or tool in plain text of at most 256 bytes")
+	}
+	if err := e.revoke(context.WithoutCancel(ctx), r); err != nil {
+		return err
+	}
+	return e.sweep(ctx)
+}
+
+func (e *Engine) revoke(ctx context.Context, r call.Revocation) error {
+	e.asking.RLock()
+	defer e.asking.RUnlock()
+	change, err := e.o.State.Revoke(ctx, r)
 	if err != nil {
 		return err
 	}
 	if e.appendRecord(call.Record{Type: call.TypeRevoke, Time: e.o.Now().UTC(), Node: e.o.Node, Change: &change}) != nil {
 		return &Denial{Tool: "revoke", Code: call.CodeLogUnavailable, Receipt: Receipt{-1}}
 	}
-	return e.sweep(ctx)
+	return nil
 }
 
 // PrincipalDigest names a principal in revocations: by tenant, kind and id.

@@ -215,9 +215,9 @@ func (fx *Effects) drop(h io.Closer) {
 // every handle that is still open, and returns what happened in order. No
 // effect is possible afterwards. Further calls return the same.
 //
-// At most 1,000 effects are listed (700 that went well and 100 of each other
+// At most 1,000 effects are listed (500 that went well and 100 of each other
 // code, so that a flood of one cannot hide another). The rest are one last
-// entry of kind "fs" and code "more", whose Bytes are what they moved together.
+// entry of kind "fs" and code "more", whose Count says how many and Bytes what they moved together.
 func (fx *Effects) Close() []call.Effect {
 	fx.life.Lock()
 	defer fx.life.Unlock()

@@ -18,6 +18,8 @@ import (
 
 func argPatternFault(p string) string {
 	switch {
+	case len(p) > maxPath:
+		return "is too long"
 	case !utf8.ValidString(p):
 		return "is not UTF-8"
 	case strings.ContainsRune(p, 0):

@@ -1,6 +1,9 @@
 package local
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -8,6 +11,7 @@ import (
 
 	"github.com/callgate/callgate/bundles"
 	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/tool"
 )
 
 // digest is sha256:<hex> over everything in c that makes one engine answer
@@ -43,7 +47,11 @@ func (c Config) digest() (string, error) {
 		}
 	}
 	for _, p := range []*string{&d.Bundle, &d.Tools, &d.Ceiling} {
-		*p += " " + contents(*p)
+		digest, err := contents(*p)
+		if err != nil {
+			return "", err
+		}
+		*p += " " + digest
 	}
 	b, err := json.Marshal(d)
 	if err != nil {
@@ -52,20 +60,31 @@ func (c Config) digest() (string, error) {
 	return call.Digest(b), nil
 }
 
-// contents is a digest of the files at path; a word about what is wrong with them,
-// which Open will refuse, is as good.
-func contents(path string) string {
+// contents is a digest of the file or of all files at path. What it cannot read is
+// an error: two settings that are both unreadable are not the same.
+func contents(path string) (string, error) {
 	if path == "" {
-		return ""
+		return "", nil
 	}
-	if b, err := os.ReadFile(path); err == nil {
-		return call.Digest(b)
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "absent", nil // Open says so
 	}
-	digest, err := bundles.Digest(os.DirFS(path))
 	if err != nil {
-		return "unreadable"
+		return "", err
 	}
-	return digest
+	if info.IsDir() {
+		digest, err := bundles.Digest(os.DirFS(path))
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", path, err)
+		}
+		return digest, nil
+	}
+	if !info.Mode().IsRegular() || info.Size() > tool.MaxManifestBytes {
+		return "", fmt.Errorf("%s: is not a file of at most %d bytes", path, tool.MaxManifestBytes)
+	}
+	b, err := os.ReadFile(path)
+	return call.Digest(b), err
 }
 
 // oneName is the same for all paths that lead to one file; "" stays "".
