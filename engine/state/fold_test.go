@@ -116,7 +116,7 @@ func TestFoldIsTheLiveState(t *testing.T) {
 				}
 			}
 		}
-		for range rapid.IntRange(1, 30).Draw(t, "operations") {
+		for range rapid.IntRange(20, 80).Draw(t, "operations") {
 			now = now.Add(time.Duration(rapid.IntRange(-30, 120).Draw(t, "pause")) * time.Second)
 			r := o.draw(now)(live)
 			if r.Err != nil && !r.Change.IsZero() {
