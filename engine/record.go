@@ -202,6 +202,9 @@ func (p *passage) deny(code call.Code, cause error) *Denial {
 	if operators(code) && cause != nil {
 		ev = ev.AnErr("cause", cause)
 	}
+	if d.Detail != "" {
+		ev = ev.Str("detail", d.Detail)
+	}
 	if where != "" {
 		ev = ev.Str("where", where)
 	}
@@ -210,14 +213,10 @@ func (p *passage) deny(code call.Code, cause error) *Denial {
 }
 
 // operators reports whether the cause of a refusal comes from the operator's
-// side. Other causes can quote arguments, which no log may hold.
+// side alone. Other causes can quote arguments, which no log may hold: even a
+// granted path can be made of them.
 func operators(code call.Code) bool {
-	switch code {
-	case call.CodeLogUnavailable, call.CodeStateUnavailable, call.CodeGuestUnavailable, call.CodeRootUnavailable, call.CodePathIsLink:
-		return true
-	default:
-		return false
-	}
+	return code == call.CodeLogUnavailable || code == call.CodeStateUnavailable
 }
 
 // shownTool never repeats a name that the caller made up.
