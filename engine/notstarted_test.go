@@ -54,6 +54,9 @@ func TestNotStarted(t *testing.T) {
 			if !ok || denial.Code != tt.want || !errors.Is(err, engine.ErrUnavailable) {
 				t.Fatalf("Do = %v, want %s", err, tt.want)
 			}
+			if n := strings.Count(operator.String(), "\n"); n != 1 {
+				t.Errorf("%d lines in the operator's log about one call:\n%s", n, operator.String())
+			}
 			// A granted path can be made of arguments; the root's name is the operator's.
 			if s := operator.String(); strings.Contains(s+err.Error(), "canary") || tt.detail != "" && !strings.Contains(s, tt.detail) {
 				t.Errorf("the error: %v\nthe operator's log: %s", err, s)

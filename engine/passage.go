@@ -33,11 +33,11 @@ type passage struct {
 	owner   string // digest of the principal
 	session string // id, the caller's or the one that the principal always has
 	known   bool   // the session is the principal's, and not a word that somebody made up
+	tool    *Tool  // nil: no tool has that name
 
 	// Known after arrive.
 	keyless  bool // there is no key for its digests: its refusal is recorded without them
 	stranger bool // the principal is malformed: nothing of it may be recorded
-	tool     *Tool
 	args     call.Args
 	asserted call.Asserted
 
@@ -60,7 +60,10 @@ type passage struct {
 
 func (e *Engine) passage(c call.Call) *passage {
 	c.Principal = clonePrincipal(c.Principal) // the caller may change theirs at any time
-	p := &passage{e: e, id: rand.Text(), at: e.o.Now().UTC(), call: c, owner: principalDigest(c.Principal, ""), session: c.Session, index: -1}
+	p := &passage{
+		e: e, id: rand.Text(), at: e.o.Now().UTC(), call: c, owner: principalDigest(c.Principal, ""),
+		session: c.Session, tool: e.tools[c.Tool], index: -1,
+	}
 	if p.session == "" {
 		p.session, p.known = "s-"+principalDigest(c.Principal, c.Client), true
 	}
@@ -109,12 +112,10 @@ func (p *passage) arrive() error {
 	if p.asserted, err = parseAsserted(p.call.Asserted); err != nil {
 		return err
 	}
-	t, ok := p.e.tools[p.call.Tool]
-	if !ok {
+	if p.tool == nil {
 		return &call.Error{Code: call.CodeToolUnknown}
 	}
-	p.tool = t
-	return t.manifest.Check(args)
+	return p.tool.manifest.Check(args)
 }
 
 func parseAsserted(raw []byte) (call.Asserted, error) {

@@ -90,12 +90,12 @@ func (p *passage) decisionRecord(code call.Code) (call.Record, error) {
 		Tool: &call.RecordTool{}, Verdict: call.Deny, Code: code, Policy: p.decision.Revisions,
 	}
 	var err error
-	if !p.stranger && p.known {
-		r.Session = p.session
-	}
 	if !p.stranger {
 		rp := p.recordPrincipal()
 		r.Principal = &rp
+		if p.known {
+			r.Session = p.session
+		}
 	}
 	if p.args.IsZero() {
 		r.RawArgs, err = p.keyedHere("raw-args", p.call.Args)
@@ -105,8 +105,8 @@ func (p *passage) decisionRecord(code call.Code) (call.Record, error) {
 	if err != nil {
 		return r, err
 	}
-	if t := p.e.tools[p.call.Tool]; t != nil {
-		rt := t.record()
+	if p.tool != nil {
+		rt := p.tool.record()
 		r.Tool = &rt
 	} else if r.Tool.Unknown, err = p.keyedHere("tool", []byte(p.call.Tool)); err != nil {
 		return r, err
@@ -221,8 +221,8 @@ func operators(code call.Code) bool {
 
 // shownTool never repeats a name that the caller made up.
 func (p *passage) shownTool() string {
-	if p.e.tools[p.call.Tool] == nil {
+	if p.tool == nil {
 		return "unknown tool"
 	}
-	return p.call.Tool
+	return p.tool.manifest.Name
 }

@@ -46,8 +46,10 @@ func (e *Engine) guard(f func() ([]byte, call.Outcome)) (output []byte, o call.O
 // finish hands the outcome to the log and the answer to the caller. The caller
 // does not wait for the record; Close does.
 func (p *passage) finish(output []byte, o call.Outcome, leave func()) (*Result, error) {
-	p.e.log.Info().Str("call", p.id).Str("tool", p.tool.manifest.Name).Str("code", string(o.Code)).
-		Int("effects", len(o.Effects)).Stringer("took", o.Took).Int64("record", p.index).Msg("ran")
+	if o.Status != call.NotStarted { // otherwise deny says so
+		p.e.log.Info().Str("call", p.id).Str("tool", p.tool.manifest.Name).Str("code", string(o.Code)).
+			Int("effects", len(o.Effects)).Stringer("took", o.Took).Int64("record", p.index).Msg("ran")
+	}
 	go func() {
 		defer leave()
 		if _, err := p.e.append(func() (call.Record, error) { return p.outcomeRecord(o, len(output)), nil }); err != nil {
