@@ -117,13 +117,16 @@ func (t *Tool) runHost(ctx context.Context, e *Engine, fx *hostfx.Effects, args 
 	}()
 	select {
 	case a := <-done:
-		return hostOutcome(a, bounds)
-	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return nil, call.Outcome{Status: call.Failed, Code: call.CodeTimeExceeded}
+		// What fails because it was stopped says so, whoever came first.
+		if a.err == nil || ctx.Err() == nil || call.CodeOf(a.err, "") == call.CodeInternal {
+			return hostOutcome(a, bounds)
 		}
-		return nil, call.Outcome{Status: call.Failed, Code: call.CodeCancelled}
+	case <-ctx.Done():
 	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, call.Outcome{Status: call.Failed, Code: call.CodeTimeExceeded}
+	}
+	return nil, call.Outcome{Status: call.Failed, Code: call.CodeCancelled}
 }
 
 func hostOutcome(a hostAnswer, bounds call.Bounds) ([]byte, call.Outcome) {
