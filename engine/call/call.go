@@ -138,12 +138,12 @@ type Asserted struct {
 
 // Effect is one thing a tool did, or tried to do, through the host.
 type Effect struct {
-	Kind   string `json:"kind"`           // fs.read, fs.list, ...
-	Within string `json:"within"`         // the grant entry it fell under, "" for none
+	Kind   string `json:"kind"`           // fs.read, http.get, log, ...; "" of an entry with the code more
+	Within string `json:"within"`         // what of the grant it fell under, "" for nothing
 	Target string `json:"target"`         // for the caller; records hold only its digest
-	Code   string `json:"code"`           // ok, refused, not_found, error, or more for those not listed
-	Bytes  int64  `json:"bytes"`          // moved, for reads and writes
-	Count  int64  `json:"count,omitzero"` // of an entry with the code more: effects that it stands for
+	Code   string `json:"code"`           // ok, refused, not_found, over_cap, error, or more for those not listed
+	Bytes  int64  `json:"bytes"`          // moved, to and fro
+	Count  int64  `json:"count,omitzero"` // lines of a log; effects that an entry with the code more stands for
 }
 
 // Status says how a run ended. The zero value is no known end.
@@ -163,6 +163,9 @@ type Outcome struct {
 	Code    Code     `json:"code"`
 	Exit    uint32   `json:"exit,omitzero"` // the guest's own exit code
 	Effects []Effect `json:"effects"`
+
+	// Reported says that the caller ran the tool: all of this is its word.
+	Reported bool `json:"reported,omitzero"`
 
 	Fuel          int64         `json:"fuel,omitzero"`           // units burnt by a guest
 	MemoryBytes   int64         `json:"memory_bytes,omitzero"`   // most that a guest held

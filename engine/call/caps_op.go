@@ -59,7 +59,7 @@ func (c Caps) Within(op Op) string {
 			i = slices.IndexFunc(c.FS, func(f FS) bool { return f.allows(op) })
 		}
 	case OpHTTP:
-		if urlPathFault(op.Path) == "" {
+		if URLPathFault(op.Path) == "" {
 			i = slices.IndexFunc(c.HTTP, func(h HTTP) bool { return h.allows(op) })
 		}
 	case OpExec:

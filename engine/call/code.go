@@ -22,6 +22,8 @@ const (
 	CodeAssertedInvalid    Code = "asserted_invalid"
 	CodeToolUnknown        Code = "tool_unknown"
 	CodeArgsSchema         Code = "args_schema"
+	CodeFactsUnparsable    Code = "facts_unparsable"
+	CodeToolKind           Code = "tool_kind"
 
 	// The decision.
 	CodePolicyDenied          Code = "policy_denied"
@@ -45,11 +47,12 @@ const (
 	CodeLogUnavailable Code = "log_unavailable"
 
 	// The run: it could not start.
-	CodeGuestUnavailable Code = "guest_unavailable"
-	CodeRootUnavailable  Code = "root_unavailable"
-	CodePathIsLink       Code = "path_is_link"
-	CodeGrantMismatch    Code = "grant_mismatch"
-	CodeMemoryMinimum    Code = "memory_minimum"
+	CodeGuestUnavailable  Code = "guest_unavailable"
+	CodeRootUnavailable   Code = "root_unavailable"
+	CodeSecretUnavailable Code = "secret_unavailable"
+	CodePathIsLink        Code = "path_is_link"
+	CodeGrantMismatch     Code = "grant_mismatch"
+	CodeMemoryMinimum     Code = "memory_minimum"
 
 	// The run: how it ended.
 	CodeOK             Code = "ok"
@@ -97,6 +100,8 @@ var codes = []CodeInfo{
 	{CodeAssertedInvalid, ClassDenied, "the asserted part is not an object of justification and context"},
 	{CodeToolUnknown, ClassDenied, "no such tool"},
 	{CodeArgsSchema, ClassDenied, "the arguments do not fit the tool's schema"},
+	{CodeFactsUnparsable, ClassDenied, "a URL or path in the arguments is one that programs read differently"},
+	{CodeToolKind, ClassDenied, "the tool is run in another way: external tools by their caller, all others by the engine"},
 
 	{CodePolicyDenied, ClassDenied, "policy says no"},
 	{CodePolicyUndefined, ClassUnavailable, "policy gave no answer"},
@@ -118,6 +123,7 @@ var codes = []CodeInfo{
 
 	{CodeGuestUnavailable, ClassUnavailable, "no sandbox is there to run the tool"},
 	{CodeRootUnavailable, ClassUnavailable, "a granted directory does not exist or cannot be opened"},
+	{CodeSecretUnavailable, ClassUnavailable, "a credential that the grant names cannot be read"},
 	{CodePathIsLink, ClassUnavailable, "a granted directory is reached through a link"},
 	{CodeGrantMismatch, ClassUnavailable, "the grant is for another call, or is spent"},
 	{CodeMemoryMinimum, ClassUnavailable, "the tool needs more memory to start than its grant allows"},
@@ -130,7 +136,7 @@ var codes = []CodeInfo{
 	{CodeStackExhausted, ClassFailed, "the guest recursed too deep and was stopped"},
 	{CodeOutputExceeded, ClassFailed, "the tool wrote more output than its grant allows and was stopped"},
 	{CodeCancelled, ClassFailed, "the caller went away and the tool was stopped"},
-	{CodeUnfinished, ClassFailed, "the engine ended while the tool was running; what it did is unknown"},
+	{CodeUnfinished, ClassFailed, "what the tool did is unknown: the engine ended, or nobody reported, while it was running"},
 	{CodeInternal, ClassUnavailable, "a defect in the engine or a host tool; see the operator's log"},
 }
 

@@ -40,10 +40,10 @@ func pathCovers(dir, p string) bool {
 	return dir == "." || p == dir || (strings.HasPrefix(p, dir) && p[len(dir)] == '/')
 }
 
-// urlPathFault says what is wrong with the decoded path of a request, "" for
+// URLPathFault says what is wrong with the decoded path of a request, "" for
 // nothing. Servers and proxies disagree about all that it refuses: an escape that
 // is left after decoding, dot segments, parameters, empty segments.
-func urlPathFault(p string) string {
+func URLPathFault(p string) string {
 	if fault := textFault(p); fault != "" {
 		return fault
 	}
@@ -71,10 +71,10 @@ func urlPathFault(p string) string {
 	return ""
 }
 
-// urlPrefixFault is urlPathFault for a prefix, where a last slash could mean two
+// urlPrefixFault is URLPathFault for a prefix, where a last slash could mean two
 // things.
 func urlPrefixFault(p string) string {
-	if fault := urlPathFault(p); fault != "" {
+	if fault := URLPathFault(p); fault != "" {
 		return fault
 	}
 	if p != "/" && strings.HasSuffix(p, "/") {

@@ -36,8 +36,8 @@ func TestURLPathFault(t *testing.T) {
 		{"/a\x00", false, false}, {"/a\r\nb", false, false}, {"/\xff", false, false}, {"/" + strings.Repeat("a", maxPath), false, false},
 	}
 	for _, tt := range tests {
-		if got := urlPathFault(tt.path); (got == "") != tt.ok {
-			t.Errorf("urlPathFault(%.20q) = %q, ok is %v", tt.path, got, tt.ok)
+		if got := URLPathFault(tt.path); (got == "") != tt.ok {
+			t.Errorf("URLPathFault(%.20q) = %q, ok is %v", tt.path, got, tt.ok)
 		}
 		if got := urlPrefixFault(tt.path); (got == "") != tt.prefix {
 			t.Errorf("urlPrefixFault(%.20q) = %q, ok is %v", tt.path, got, tt.prefix)

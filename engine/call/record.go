@@ -80,6 +80,7 @@ type RecordReason struct {
 // RecordOutcome is an [Outcome] as the log keeps it.
 type RecordOutcome struct {
 	Status        Status         `json:"status"`
+	Reported      bool           `json:"reported,omitzero"` // by the caller, who ran the tool
 	Exit          uint32         `json:"exit,omitzero"`
 	Effects       []RecordEffect `json:"effects,omitzero"`
 	Fuel          int64          `json:"fuel,omitzero"`

@@ -14,12 +14,12 @@ var (
 	sha256Form = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 	kinds         = []string{"wasm", "component", "host", "mcp", "external"}
-	loaded        = []string{"wasm", "host"}
+	loaded        = []string{"wasm", "host", "external"}
 	classes       = []string{"read", "write", "destructive", "unclassified"}
 	sensitivities = []string{"pii", "pci", "secret", "memory"}
 )
 
-// checkFields checks all but capabilities, facts and schema.
+// checkFields checks all but capabilities, schema and facts.
 func (m *Manifest) checkFields() (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
@@ -38,7 +38,7 @@ func (m *Manifest) checkFields() (errs []error) {
 	case !slices.Contains(kinds, m.Kind):
 		bad("kind: is missing, or is not one of %s", strings.Join(kinds, ", "))
 	case !slices.Contains(loaded, m.Kind):
-		bad("kind: this version loads %s only", strings.Join(loaded, " and "))
+		bad("kind: this version loads %s only", strings.Join(loaded, ", "))
 	}
 	if !slices.Contains(classes, m.Class) {
 		bad("class: is missing, or is not one of %s", strings.Join(classes, ", "))

@@ -6,7 +6,31 @@
 // keywords, open objects and open-ended capabilities are errors at load.
 //
 // Most callers want [Load] for a tool in a directory or [Parse] for a manifest
-// that stands in Go code, then [Manifest.Check] for each call.
+// that stands in Go code, then [Manifest.Check] and [Manifest.Derive] for each call.
+//
+// # Facts
+//
+// A manifest says which arguments are URLs and paths, or that there are none:
+//
+//	facts:
+//	  urls:
+//	    - {at: /url, method: GET}
+//	    - {at: /hooks/*/url, method_at: /hooks/*/method}
+//	  paths:
+//	    - {at: /file, mode: read}
+//
+// or facts: none. at, method_at and mode_at are JSON pointers (RFC 6901) into the
+// arguments, in which * stands for every item of an array. A tool with http
+// capabilities declares urls and one with fs capabilities declares paths, unless it
+// says none; one with exec capabilities says none. Its declared methods and modes
+// are ones that its capabilities have.
+//
+// A declared fact is never absent, since a rule such as "every u in
+// input.facts.urls" is true of no URLs at all. So every property that a pointer
+// names is in required, every array has minItems of at least 1, and what the
+// pointer ends at is of type string; what method_at and mode_at end at has an enum
+// of methods or modes too. A URL that may be absent is not declared: make it the
+// required argument of a tool of its own.
 package tool
 
 import (
@@ -20,6 +44,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/facts"
 )
 
 // FileName is the name of a manifest in its directory.
@@ -38,14 +63,14 @@ const (
 type Manifest struct {
 	Name        string
 	Description string   // for people and models
-	Kind        string   // wasm or host
+	Kind        string   // wasm, host, or external: run by its caller
 	Class       string   // read, write, destructive or unclassified
 	Sensitivity []string // of what it returns: pii, pci, secret, memory
 	Tags        []string
-	Module      string    // of wasm: the file beside the manifest
-	SHA256      string    // of wasm: the module's, 64 hexadecimal digits
-	Caps        call.Caps // the most that any call of the tool may do, in normal form
-	Facts       string    // "none", or "" where none are needed
+	Module      string            // of wasm: the file beside the manifest
+	SHA256      string            // of wasm: the module's, 64 hexadecimal digits
+	Caps        call.Caps         // the most that any call of the tool may do, in normal form
+	Facts       facts.Declaration // the arguments that are URLs and paths; zero for none
 
 	input  string // canonical JSON Schema
 	digest string
@@ -106,15 +131,15 @@ func parse(src []byte) (*Manifest, error) {
 		Sensitivity: d.Sensitivity, Tags: d.Tags, Module: d.Module, SHA256: d.SHA256,
 		input: string(d.Input), digest: canonical.Digest(),
 	}
-	errs := m.checkFields()
-	if err := m.setCaps(d); err != nil {
-		errs = append(errs, err)
+	capsErr := m.setCaps(d)
+	schema, schemaErr := m.setSchema(d.Input)
+	var factsErr error
+	if capsErr == nil && schemaErr == nil {
+		factsErr = m.setFacts(d.Facts, schema)
 	}
-	if err := m.setSchema(d.Input); err != nil {
-		errs = append(errs, err)
-	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	errs := append(m.checkFields(), capsErr, schemaErr, factsErr)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	return m, nil
 }
@@ -128,15 +153,6 @@ func (m *Manifest) setCaps(d document) error {
 		return fmt.Errorf("caps: %s", detail(err))
 	}
 	m.Caps = caps
-	if d.Facts == nil {
-		if len(caps.FS)+len(caps.HTTP)+len(caps.Exec) > 0 {
-			return errors.New("facts: is missing; a tool with fs, http or exec capabilities says which arguments are paths, urls or commands, or none")
-		}
-		return nil
-	}
-	if err := json.Unmarshal(d.Facts, &m.Facts); err != nil || m.Facts != "none" {
-		return errors.New("facts: none is the only value that this version understands")
-	}
 	return nil
 }
 

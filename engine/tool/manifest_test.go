@@ -70,7 +70,7 @@ func TestParse(t *testing.T) {
 	if d := cmp.Diff(want, m.Tool()); d != "" {
 		t.Errorf("Tool (-want +got):\n%s", d)
 	}
-	if m.Description != "Reads one file." || m.Facts != "none" || len(m.Caps.FS) != 1 || m.Caps.Bounds.TimeoutMS != 1000 {
+	if m.Description != "Reads one file." || !m.Facts.IsZero() || len(m.Caps.FS) != 1 || m.Caps.Bounds.TimeoutMS != 1000 {
 		t.Errorf("got %+v", m)
 	}
 	if got := string(m.Input()); got != `{"additionalProperties":false,"properties":{"path":{"maxLength":100,"type":"string"}},"required":["path"],"type":"object"}` {
@@ -156,7 +156,7 @@ func TestParseRefuses(t *testing.T) {
 		{"escape in a description", edit("Reads one file.", `"\e[2J"`), "description: has a control"},
 		{"no kind", without("kind"), "kind: is missing"},
 		{"unknown kind", edit("kind: host", "kind: native"), "kind: is missing, or is not one of"},
-		{"kind of a later version", edit("kind: host", "kind: component"), "kind: this version loads wasm and host only"},
+		{"kind of a later version", edit("kind: host", "kind: component"), "kind: this version loads wasm, host, external only"},
 		{"no class", without("class"), "class: is missing"},
 		{"unknown class", edit("class: read", "class: safe"), "class: is missing, or is not one of"},
 		{"unknown sensitivity", edit("[pii]", "[pii, phi]"), "sensitivity[1]"},
@@ -175,8 +175,7 @@ func TestParseRefuses(t *testing.T) {
 		{"upper-case sha256", wasm("m.wasm", strings.ToUpper(sum)), "sha256: is missing, or is not 64"},
 
 		{"no facts", without("facts"), "facts: is missing"},
-		{"unknown facts", edit("facts: none", "facts: all"), "facts: none is the only value"},
-		{"facts of a later version", edit("facts: none", "facts: {paths: [path]}"), "facts: none is the only value"},
+		{"external tool with a module", edit("kind: host", "kind: external\nmodule: m.wasm"), "module, sha256: only"},
 
 		{"any path", edit("path: data", "path: '*/..'"), "caps: fs[0].path has a dot segment"},
 		{"no modes", edit("[read]", "[]"), "caps: fs[0].modes is empty"},

@@ -34,25 +34,25 @@ var (
 	refForm = regexp.MustCompile(`^#/\$defs/([A-Za-z0-9_-]+)$`)
 )
 
-// setSchema checks and compiles the schema of the arguments.
-func (m *Manifest) setSchema(input []byte) error {
+// setSchema checks and compiles the schema of the arguments, and returns it decoded.
+func (m *Manifest) setSchema(input []byte) (map[string]any, error) {
 	if len(input) == 0 {
-		return errors.New("input: is missing")
+		return nil, errors.New("input: is missing")
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(input))
 	if err != nil {
-		return fmt.Errorf("input: %w", err)
+		return nil, fmt.Errorf("input: %w", err)
 	}
 	root, ok := doc.(map[string]any)
 	if !ok || root["type"] != "object" {
-		return errors.New("input: the root needs type: object")
+		return nil, errors.New("input: the root needs type: object")
 	}
 	w := walker{words: map[string]bool{}}
 	if defs, ok := root["$defs"].(map[string]any); ok {
 		w.defs = defs
 	}
 	if err := w.walk(root, ""); err != nil {
-		return fmt.Errorf("input: %w", err)
+		return nil, fmt.Errorf("input: %w", err)
 	}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
@@ -60,19 +60,19 @@ func (m *Manifest) setSchema(input []byte) error {
 	c.UseLoader(nowhere{})
 	const url = "tool:///input"
 	if err := c.AddResource(url, doc); err != nil {
-		return fmt.Errorf("input: %w", err)
+		return nil, fmt.Errorf("input: %w", err)
 	}
 	s, err := c.Compile(url)
 	if err != nil {
-		return fmt.Errorf("input: %w", err)
+		return nil, fmt.Errorf("input: %w", err)
 	}
 	// Only a schema with the right types everywhere, as it is now, can be judged.
 	open := closer{defs: w.defs, values: map[string]bool{}, members: map[string]bool{}}
 	if err := open.value(root, ""); err != nil {
-		return fmt.Errorf("input: %w", err)
+		return nil, fmt.Errorf("input: %w", err)
 	}
 	m.schema, m.words = s, w.words
-	return nil
+	return root, nil
 }
 
 // nowhere loads nothing: a schema that lies elsewhere could change under us.
