@@ -242,8 +242,8 @@ func TestPromise4AGrantIsOneCall(t *testing.T) {
 	}
 	defer host.Close()
 	var second error
-	tool := &counted{fn: func(_ context.Context, fx *hostfx.Effects, _ echoArgs) (string, error) {
-		_, second = host.Open(fx.Grant())
+	tool := &counted{fn: func(ctx context.Context, fx *hostfx.Effects, _ echoArgs) (string, error) {
+		_, second = host.Open(ctx, fx.Grant())
 		return "", nil
 	}}
 	e := open(t, engine.Options{Policy: always(allow), Log: &memory{}, Host: host, Tools: []engine.Tool{tool.tool()}})

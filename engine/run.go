@@ -16,13 +16,17 @@ func (p *passage) run(ctx context.Context, g grant.Grant) ([]byte, call.Outcome)
 		defer cancel()
 		defer context.AfterFunc(p.e.stopped, cancel)()
 
-		fx, err := p.e.o.Host.Open(g)
+		fx, err := p.e.o.Host.Open(ctx, g)
 		if err != nil {
 			p.startErr = err
 			return nil, call.Outcome{Status: call.NotStarted, Code: call.CodeOf(err, call.CodeRootUnavailable)}
 		}
 		output, o := p.e.guard(func() ([]byte, call.Outcome) { return p.tool.run(ctx, p.e, fx, p.args) })
+		if o.Code == call.CodeToolError && fx.Context().Err() != nil {
+			o.Code = stopped(fx.Context()) // what fails because it was stopped says so
+		}
 		o.Effects = fx.Close()
+		o.Stderr = append(o.Stderr, fx.Logged()...)
 		o.Took = p.e.o.Now().Sub(start)
 		if o.Status != call.Succeeded {
 			output = nil // half an answer could be taken for a whole one
@@ -45,13 +49,13 @@ func (e *Engine) guard(f func() ([]byte, call.Outcome)) (output []byte, o call.O
 
 // finish hands the outcome to the log and the answer to the caller. The caller
 // does not wait for the record; Close does.
-func (p *passage) finish(output []byte, o call.Outcome, leave func()) (*Result, error) {
+func (p *passage) finish(output []byte, o call.Outcome) (*Result, error) {
 	if o.Status != call.NotStarted { // otherwise deny says so
 		p.e.log.Info().Str("call", p.id).Str("tool", p.tool.manifest.Name).Str("code", string(o.Code)).
 			Int("effects", len(o.Effects)).Stringer("took", o.Took).Int64("record", p.index).Msg("ran")
 	}
 	go func() {
-		defer leave()
+		defer p.leave()
 		if _, err := p.e.append(func() (call.Record, error) { return p.outcomeRecord(o, len(output)), nil }); err != nil {
 			p.e.log.Error().AnErr("cause", err).Str("call", p.id).Msg("outcome not recorded")
 		}
@@ -69,7 +73,7 @@ func (p *passage) finish(output []byte, o call.Outcome, leave func()) (*Result, 
 
 func (p *passage) outcomeRecord(o call.Outcome, output int) call.Record {
 	ro := &call.RecordOutcome{
-		Status: o.Status, Exit: o.Exit, Fuel: o.Fuel, MemoryBytes: o.MemoryBytes, MemoryRefused: o.MemoryRefused,
+		Status: o.Status, Reported: o.Reported, Exit: o.Exit, Fuel: o.Fuel, MemoryBytes: o.MemoryBytes, MemoryRefused: o.MemoryRefused,
 		OutputBytes: int64(output), TookUS: o.Took.Microseconds(),
 	}
 	for _, fx := range o.Effects {

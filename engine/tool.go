@@ -18,9 +18,11 @@ const (
 	hostTimeout = 30 * time.Second
 	hostOutput  = 1 << 20 // bytes
 	maxMessage  = 4096    // bytes of a host tool's error text
+	maxTimeout  = 24 * time.Hour
 )
 
-// Tool is something the engine can run. Make one with [Host] or [Wasm].
+// Tool is something the engine can run, or let its caller run. Make one with
+// [Host], [Wasm] or [External].
 type Tool struct {
 	manifest *tool.Manifest
 	digest   string // the pin of the whole descriptor
@@ -72,6 +74,21 @@ func Host[In, Out any](manifest string, fn func(context.Context, *hostfx.Effects
 	}}
 }
 
+const kindExternal = "external"
+
+// External is a tool that its caller runs: see [Engine.Authorize]. The manifest is
+// the text of its tool.yaml.
+func External(manifest string) Tool {
+	m, err := tool.Parse([]byte(manifest))
+	if err != nil {
+		return Tool{err: err}
+	}
+	if m.Kind != kindExternal {
+		return Tool{err: fmt.Errorf("tool %s: kind %s for a tool that its caller runs", m.Name, m.Kind)}
+	}
+	return Tool{manifest: m, digest: m.Digest()}
+}
+
 // record names the tool in records.
 func (t *Tool) record() call.RecordTool {
 	return call.RecordTool{Name: t.manifest.Name, Kind: t.manifest.Kind, Digest: t.digest}
@@ -83,7 +100,7 @@ func (t *Tool) run(ctx context.Context, e *Engine, fx *hostfx.Effects, args call
 		return nil, call.Outcome{Status: call.NotStarted, Code: call.CodeGrantMismatch}
 	}
 	if t.host != nil {
-		return t.runHost(ctx, e, fx, args)
+		return t.runHost(e, fx, args)
 	}
 	if e.o.Guests == nil {
 		return nil, call.Outcome{Status: call.NotStarted, Code: call.CodeGuestUnavailable}
@@ -98,49 +115,55 @@ type hostAnswer struct {
 
 // runHost waits for the tool until its time is up and not longer: Go code
 // cannot be stopped, but it can be left without effects.
-func (t *Tool) runHost(ctx context.Context, e *Engine, fx *hostfx.Effects, args call.Args) ([]byte, call.Outcome) {
-	bounds := fx.Grant().Caps().Bounds
-	limit := hostTimeout
-	if bounds.TimeoutMS > 0 {
-		limit = time.Duration(bounds.TimeoutMS) * time.Millisecond
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-
+func (t *Tool) runHost(e *Engine, fx *hostfx.Effects, args call.Args) ([]byte, call.Outcome) {
 	done := make(chan hostAnswer, 1)
 	go func() {
 		a := hostAnswer{err: &call.Error{Code: call.CodeInternal}} // what a tool that never returns says
 		defer func() { done <- a }()
 		defer e.caught(&a.err)
-		output, err := t.host(ctx, fx, args)
+		output, err := t.host(fx.Context(), fx, args)
 		a = hostAnswer{output, err}
 	}()
 	select {
 	case a := <-done:
-		// What fails because it was stopped says so, whoever came first.
-		if a.err == nil || ctx.Err() == nil || call.CodeOf(a.err, "") == call.CodeInternal {
-			return hostOutcome(a, bounds)
-		}
-	case <-ctx.Done():
+		return hostOutcome(a, fx.Grant().Caps().Bounds)
+	case <-fx.Context().Done():
+		return nil, call.Outcome{Status: call.Failed, Code: stopped(fx.Context())}
 	}
+}
+
+// stopped is the code of a run whose context is done.
+func stopped(ctx context.Context) call.Code {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return nil, call.Outcome{Status: call.Failed, Code: call.CodeTimeExceeded}
+		return call.CodeTimeExceeded
 	}
-	return nil, call.Outcome{Status: call.Failed, Code: call.CodeCancelled}
+	return call.CodeCancelled
+}
+
+// timeLimit is how long a tool that its caller runs may take.
+func timeLimit(b call.Bounds) time.Duration {
+	if b.TimeoutMS == 0 {
+		return hostTimeout
+	}
+	return time.Duration(min(b.TimeoutMS, maxTimeout.Milliseconds())) * time.Millisecond
+}
+
+// outputLimit is how many bytes it may return.
+func outputLimit(b call.Bounds) int64 {
+	if b.OutputBytes == 0 {
+		return hostOutput
+	}
+	return b.OutputBytes
 }
 
 func hostOutcome(a hostAnswer, bounds call.Bounds) ([]byte, call.Outcome) {
-	most := int64(hostOutput)
-	if bounds.OutputBytes > 0 {
-		most = bounds.OutputBytes
-	}
 	switch {
 	case a.err != nil && call.CodeOf(a.err, "") == call.CodeInternal:
 		return nil, call.Outcome{Status: call.Failed, Code: call.CodeInternal}
 	case a.err != nil:
 		text := a.err.Error()
 		return nil, call.Outcome{Status: call.Failed, Code: call.CodeToolError, Stderr: []byte(text[:min(len(text), maxMessage)])}
-	case int64(len(a.output)) > most:
+	case int64(len(a.output)) > outputLimit(bounds):
 		return nil, call.Outcome{Status: call.Failed, Code: call.CodeOutputExceeded}
 	}
 	return a.output, call.Outcome{Status: call.Succeeded, Code: call.CodeOK}

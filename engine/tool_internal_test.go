@@ -38,7 +38,7 @@ input: {type: object, properties: {n: {type: integer}}, additionalProperties: fa
 		"without a digest": {"", args, call.CodeGrantMismatch},
 	} {
 		g := seal.Mint(seal.Terms{ToolDigest: tt.digest, Args: tt.args, Expires: time.Now().Add(time.Minute)})
-		fx, err := (*hostfx.Host)(nil).Open(g)
+		fx, err := (*hostfx.Host)(nil).Open(t.Context(), g)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,15 +1,18 @@
 package hostfx
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/grant"
@@ -20,7 +23,9 @@ import (
 var (
 	// ErrNotGranted says that the grant does not give this: the path is below
 	// no granted directory, the directory's modes do not allow it, a link leads
-	// out of the directory, or the file is no regular file.
+	// out of the directory, or the file is no regular file; no http entry allows
+	// the request, or its host has an address in none of the entry's networks;
+	// logging is not granted.
 	ErrNotGranted = errors.New("not granted")
 
 	// ErrClosed says that the call is over.
@@ -28,11 +33,32 @@ var (
 
 	// ErrTooManyOpen says that the call holds as many files as it may.
 	ErrTooManyOpen = errors.New("too many open files")
+
+	// ErrTooLarge says that the call would move more bytes than it may. Nothing
+	// of what was too large is returned.
+	ErrTooLarge = errors.New("too large")
+
+	// ErrRedirect says that the answer leads to another URL. It is not followed,
+	// since the other URL may not be granted.
+	ErrRedirect = errors.New("the answer is a redirect")
+
+	// ErrBadRequest says that a request is malformed, or sets a header that is
+	// not the tool's to set.
+	ErrBadRequest = errors.New("bad request")
+
+	// ErrNoAnswer says that a request got no whole, well-formed answer.
+	ErrNoAnswer = errors.New("no answer")
+
+	// ErrWithheld says that there is an answer, and that the tool may not see it
+	// because it holds a credential.
+	ErrWithheld = errors.New("the answer is withheld")
 )
 
 // Limits of one call.
 const (
 	defaultOpenFiles = 64
+	defaultTimeoutMS = 30_000
+	maxTimeoutMS     = 24 * 3600 * 1000
 	maxPath          = 4096     // bytes, as PATH_MAX
 	maxList          = 100_000  // entries that List returns
 	maxReadFile      = 64 << 20 // bytes that ReadFile returns
@@ -46,6 +72,15 @@ type Effects struct {
 	dirs []*Dir
 	log  effectLog
 
+	host    *Host
+	caps    call.Caps
+	secrets map[string]credential // name -> what the http entries name
+	budget  budget
+	lines   lines
+
+	ctx    context.Context // the call's: ends requests, whatever context the tool gives them
+	cancel context.CancelFunc
+
 	// Held for reading during each operation, so Close waits for those under
 	// way and none starts after it. Operations must not nest.
 	life   sync.RWMutex
@@ -56,15 +91,32 @@ type Effects struct {
 	free    int64 // handles that may still be opened
 }
 
-func newEffects(g grant.Grant, openFiles int64) *Effects {
-	if openFiles <= 0 {
-		openFiles = defaultOpenFiles
+func newEffects(ctx context.Context, h *Host, g grant.Grant, caps call.Caps) *Effects {
+	b := caps.Bounds
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(min(or(b.TimeoutMS, defaultTimeoutMS), maxTimeoutMS))*time.Millisecond)
+	return &Effects{
+		g: g, host: h, caps: caps, ctx: ctx, cancel: cancel,
+		budget:  budget{calls: or(b.Calls, math.MaxInt64), sends: or(b.HTTPBytes, defaultHTTPBytes), receipt: or(b.HTTPBytes, defaultHTTPBytes)},
+		lines:   lines{left: or(b.LogBytes, defaultLogBytes)},
+		free:    or(b.OpenFiles, defaultOpenFiles),
+		handles: map[io.Closer]struct{}{},
 	}
-	return &Effects{g: g, free: openFiles, handles: map[io.Closer]struct{}{}}
+}
+
+// or is a bound, or what holds when nobody states it.
+func or(bound, otherwise int64) int64 {
+	if bound <= 0 {
+		return otherwise
+	}
+	return bound
 }
 
 // Grant is the grant that the handles were opened under.
 func (fx *Effects) Grant() grant.Grant { return fx.g }
+
+// Context is done when the call is over: by the time of its grant, by its caller,
+// or by Close.
+func (fx *Effects) Context() context.Context { return fx.ctx }
 
 // Dirs are the granted directories, for the sandbox to give to a guest.
 func (fx *Effects) Dirs() []*Dir { return slices.Clone(fx.dirs) }
@@ -211,14 +263,18 @@ func (fx *Effects) drop(h io.Closer) {
 	}
 }
 
-// Close ends the call's effects: it waits for the operations under way, closes
-// every handle that is still open, and returns what happened in order. No
-// effect is possible afterwards. Further calls return the same.
+// Close ends the call's effects: it ends the requests and waits for the other
+// operations under way, closes every handle that is still open, and returns what
+// happened in order. No effect is possible afterwards. Further calls return the
+// same.
 //
 // At most 1,000 effects are listed (500 that went well and 100 of each other
 // code, so that a flood of one cannot hide another). The rest are one last
-// entry of kind "fs" and code "more", whose Count says how many and Bytes what they moved together.
+// entry without a kind and with the code "more", whose Count says how many and
+// Bytes what they moved together. The lines of a code that were logged are one
+// effect from the start, with their Count.
 func (fx *Effects) Close() []call.Effect {
+	fx.cancel()
 	fx.life.Lock()
 	defer fx.life.Unlock()
 	if !fx.closed {
@@ -226,7 +282,7 @@ func (fx *Effects) Close() []call.Effect {
 		for h := range fx.handles {
 			h.(interface{ end() error }).end()
 		}
-		fx.handles = nil
+		fx.handles, fx.secrets = nil, nil
 		for _, d := range fx.dirs {
 			d.self.end()
 			d.root.Close()

@@ -126,7 +126,7 @@ func TestModes(t *testing.T) {
 // Two entries for one directory are one directory with both their modes; of
 // nested directories the one that has the mode answers.
 func TestEntriesMerge(t *testing.T) {
-	fx, err := host(t, tree(t)).Open(mint(t, call.Caps{FS: []call.FS{
+	fx, err := host(t, tree(t)).Open(t.Context(), mint(t, call.Caps{FS: []call.FS{
 		{Root: "docs", Path: "reports", Modes: []string{"read"}},
 		{Root: "docs", Path: "reports", Modes: []string{"list"}},
 		{Root: "docs", Path: "reports/sub", Modes: []string{"list"}},
@@ -224,7 +224,7 @@ func TestFolder(t *testing.T) {
 }
 
 func TestOpenFilesBound(t *testing.T) {
-	fx, err := host(t, tree(t)).Open(mint(t, call.Caps{
+	fx, err := host(t, tree(t)).Open(t.Context(), mint(t, call.Caps{
 		FS:     []call.FS{{Root: "docs", Path: "reports", Modes: []string{"read", "list"}}},
 		Bounds: call.Bounds{OpenFiles: 2},
 	}))
@@ -370,7 +370,7 @@ func TestEffectsAreBounded(t *testing.T) {
 	if d := cmp.Diff(map[string]int{"ok": 500, "not_found": 100, "refused": 1, "more": 1}, count); d != "" {
 		t.Errorf("codes (-want +got):\n%s", d)
 	}
-	want := call.Effect{Kind: "fs", Code: "more", Bytes: 1000 * 5, Count: 2400}
+	want := call.Effect{Code: "more", Bytes: 1000 * 5, Count: 2400}
 	if d := cmp.Diff(want, got[len(got)-1]); d != "" {
 		t.Errorf("last effect (-want +got):\n%s", d)
 	}
@@ -394,7 +394,7 @@ func FuzzGuestPath(f *testing.F) {
 	dir := tree(f)
 	h := host(f, dir)
 	f.Fuzz(func(t *testing.T, p string) {
-		fx, err := h.Open(mint(t, call.Caps{FS: []call.FS{{Root: "docs", Path: "reports", Modes: []string{"read", "list"}}}}))
+		fx, err := h.Open(t.Context(), mint(t, call.Caps{FS: []call.FS{{Root: "docs", Path: "reports", Modes: []string{"read", "list"}}}}))
 		must(t, err)
 		defer fx.Close()
 		for _, name := range []string{p, "/docs/reports/" + p, "/docs/reports" + p} {

@@ -7,20 +7,31 @@
 // tools use Effects itself, with paths of the form /<root>/<granted path>/x;
 // guests reach the same files through [Effects.Dirs].
 //
-// This version performs the modes read and list of the fs capability. An entry
-// with other modes opens its directory and gives no handle for them, so such an
-// attempt is a refused effect.
+// There are files (the modes read and list of the fs capability), requests
+// ([Effects.HTTP]) and lines for the caller ([Effects.Log]). An fs entry with
+// other modes opens its directory and gives no handle for them, so such an attempt
+// is a refused effect.
+//
+// A credential is read when the call opens, only when the grant names it, and is
+// put on a request after all that the tool says about it. The tool never has it.
 //
 // # What hostfx does not protect
 //
 // It follows hard links and bind mounts that the host made inside a granted
-// directory. A tool written in Go can open files without asking it.
+// directory. A tool written in Go can open files and connections without asking
+// it. A server that is granted can send a credential back in a form in which
+// nobody recognises it, or use it as it likes; and it learns whatever the tool
+// tells it.
 package hostfx
 
 import (
+	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/netip"
 	"os"
 	"path"
 	"path/filepath"
@@ -29,14 +40,30 @@ import (
 	"strings"
 	"time"
 
+	"code.dny.dev/ssrf"
+
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/grant"
 )
 
-// Options configure a Host. The zero value gives a Host without roots.
+// Options configure a Host. The zero value gives a Host without roots and
+// secrets, that reaches only the network "public".
 type Options struct {
 	// Roots are the directories that grants may name.
 	Roots []Root
+
+	// Networks are the address ranges, besides "public", that grants may name.
+	Networks []Network
+
+	// Names are hosts with fixed addresses.
+	Names []Name
+
+	// CA holds PEM certificates of authorities to trust besides the system's.
+	CA []byte
+
+	// Secrets reads a credential by name. Nil means that there are none. It is
+	// asked once for each name and call, and must be safe for concurrent use.
+	Secrets func(name string) (Secret, error)
 
 	// Now is the clock that a grant's expiry is held against. Zero means
 	// time.Now.
@@ -49,19 +76,32 @@ type Root struct {
 	Path string // absolute; links in it are the operator's own business
 }
 
-// Host is what the operator configured, opened once. A nil Host has no roots.
-// It is safe for concurrent use.
+// Host is what the operator configured, opened once. A nil Host has no roots,
+// secrets or networks, "public" included. It is safe for concurrent use.
 type Host struct {
-	now   func() time.Time
-	roots map[string]*os.Root // name -> open directory
+	now      func() time.Time
+	roots    map[string]*os.Root // name -> open directory
+	networks map[string][]netip.Prefix
+	names    map[string][]netip.AddrPort
+	trust    *x509.CertPool // nil for the system's
+	secrets  func(string) (Secret, error)
+
+	guardian *ssrf.Guardian
+	resolver *net.Resolver
 }
 
 var rootName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 
-// New opens every root. The error names each root that is malformed, repeated
-// or cannot be opened; nothing stays open then.
+// New opens every root. The error names each root, network and name that is
+// malformed, repeated or cannot be opened; nothing stays open then.
 func New(o Options) (*Host, error) {
-	h := &Host{now: o.Now, roots: map[string]*os.Root{}}
+	h := &Host{
+		now: o.Now, secrets: o.Secrets,
+		roots: map[string]*os.Root{}, networks: map[string][]netip.Prefix{}, names: map[string][]netip.AddrPort{},
+		guardian: ssrf.New(ssrf.WithAnyPort()), // which port is the grant's business
+		// The C library reads 0x7f.1 and the like as addresses.
+		resolver: &net.Resolver{PreferGo: true},
+	}
 	if h.now == nil {
 		h.now = time.Now
 	}
@@ -70,6 +110,19 @@ func New(o Options) (*Host, error) {
 		if err := h.add(r); err != nil {
 			errs = append(errs, fmt.Errorf("hostfx: root %q: %w", r.Name, err))
 		}
+	}
+	for _, n := range o.Networks {
+		if err := h.addNetwork(n); err != nil {
+			errs = append(errs, fmt.Errorf("hostfx: network %q: %w", n.Name, err))
+		}
+	}
+	for _, n := range o.Names {
+		if err := h.addName(n); err != nil {
+			errs = append(errs, fmt.Errorf("hostfx: name %q: %w", n.Host, err))
+		}
+	}
+	if err := h.trustAlso(o.CA); err != nil {
+		errs = append(errs, fmt.Errorf("hostfx: CA: %w", err))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, errors.Join(err, h.Close())
@@ -108,17 +161,20 @@ func (h *Host) Close() error {
 	return errors.Join(errs...)
 }
 
-// Open spends g and opens the directories that it names, and no others. The
-// caller must Close what it gets.
+// Open spends g, opens the directories that it names and reads the credentials
+// that its http entries name, and no others. The caller must Close what it gets.
+// Requests end with ctx, or after the grant's time (30 s unless it says, never
+// more than a day), whichever is first.
 //
 // # Errors
 //
 // [*call.Error] with [call.CodeGrantMismatch] when g is zero, spent, dead or
 // expired; [call.CodeRootUnavailable] when a root is unknown or a granted path
 // is malformed, missing or no directory; [call.CodePathIsLink] when any
-// component of a granted path is a link, wherever it leads. A grant is spent
-// even when Open fails after that.
-func (h *Host) Open(g grant.Grant) (*Effects, error) {
+// component of a granted path is a link, wherever it leads;
+// [call.CodeSecretUnavailable] when a credential is missing or cannot be used. A
+// grant is spent even when Open fails after that.
+func (h *Host) Open(ctx context.Context, g grant.Grant) (*Effects, error) {
 	now := time.Now
 	if h != nil {
 		now = h.now
@@ -127,12 +183,16 @@ func (h *Host) Open(g grant.Grant) (*Effects, error) {
 		return nil, &call.Error{Code: call.CodeGrantMismatch}
 	}
 	caps := g.Caps()
-	fx := newEffects(g, caps.Bounds.OpenFiles)
+	fx := newEffects(ctx, h, g, caps)
 	for _, f := range caps.FS {
 		if err := fx.open(h, f); err != nil {
 			fx.Close()
 			return nil, err
 		}
+	}
+	if err := fx.readSecrets(); err != nil {
+		fx.Close()
+		return nil, err
 	}
 	return fx, nil
 }

@@ -72,7 +72,7 @@ func mint(t testing.TB, caps call.Caps) grant.Grant {
 // open grants docs/reports with the modes.
 func open(t testing.TB, dir string, modes ...string) *hostfx.Effects {
 	t.Helper()
-	fx, err := host(t, dir).Open(mint(t, call.Caps{FS: []call.FS{{Root: "docs", Path: "reports", Modes: modes}}}))
+	fx, err := host(t, dir).Open(t.Context(), mint(t, call.Caps{FS: []call.FS{{Root: "docs", Path: "reports", Modes: modes}}}))
 	must(t, err)
 	t.Cleanup(func() { fx.Close() })
 	return fx
@@ -117,7 +117,7 @@ func TestOpenSpendsTheGrant(t *testing.T) {
 			h, err := hostfx.New(hostfx.Options{Roots: []hostfx.Root{{Name: "docs", Path: filepath.Join(dir, "docs")}}, Now: tt.now})
 			must(t, err)
 			defer h.Close()
-			fx, err := h.Open(tt.g)
+			fx, err := h.Open(t.Context(), tt.g)
 			if fx != nil || call.CodeOf(err, "") != call.CodeGrantMismatch {
 				t.Errorf("Open() = %v, %v, want %s", fx, err, call.CodeGrantMismatch)
 			}
@@ -125,10 +125,10 @@ func TestOpenSpendsTheGrant(t *testing.T) {
 	}
 	t.Run("once", func(t *testing.T) {
 		h, g := host(t, dir), mint(t, caps)
-		fx, err := h.Open(g)
+		fx, err := h.Open(t.Context(), g)
 		must(t, err)
 		defer fx.Close()
-		if _, err := h.Open(g); call.CodeOf(err, "") != call.CodeGrantMismatch {
+		if _, err := h.Open(t.Context(), g); call.CodeOf(err, "") != call.CodeGrantMismatch {
 			t.Errorf("second Open() = %v, want %s", err, call.CodeGrantMismatch)
 		}
 	})
@@ -164,7 +164,7 @@ func TestOpenGrantedPath(t *testing.T) {
 	h := host(t, dir)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			fx, err := h.Open(mint(t, call.Caps{FS: []call.FS{{Root: tt.root, Path: tt.path, Modes: []string{"read"}}}}))
+			fx, err := h.Open(t.Context(), mint(t, call.Caps{FS: []call.FS{{Root: tt.root, Path: tt.path, Modes: []string{"read"}}}}))
 			if got := call.CodeOf(err, ""); got != tt.want {
 				t.Fatalf("Open() = %v, want code %q", err, tt.want)
 			}
@@ -180,7 +180,7 @@ func TestOpenGrantedPath(t *testing.T) {
 
 func TestNilHost(t *testing.T) {
 	var h *hostfx.Host
-	fx, err := h.Open(mint(t, call.Caps{}))
+	fx, err := h.Open(t.Context(), mint(t, call.Caps{}))
 	must(t, err)
 	if _, err := fx.ReadFile("/docs/a.txt"); err == nil {
 		t.Error("a file was read without any root")
@@ -188,7 +188,7 @@ func TestNilHost(t *testing.T) {
 	if got := fx.Close(); len(got) != 1 || got[0].Code != "refused" {
 		t.Errorf("effects = %v, want one refusal", got)
 	}
-	_, err = h.Open(mint(t, call.Caps{FS: []call.FS{{Root: "docs", Path: ".", Modes: []string{"read"}}}}))
+	_, err = h.Open(t.Context(), mint(t, call.Caps{FS: []call.FS{{Root: "docs", Path: ".", Modes: []string{"read"}}}}))
 	if call.CodeOf(err, "") != call.CodeRootUnavailable {
 		t.Errorf("Open() = %v, want %s", err, call.CodeRootUnavailable)
 	}

@@ -13,6 +13,7 @@ const (
 	refused  = "refused"
 	notFound = "not_found"
 	failed   = "error"
+	overCap  = "over_cap"
 	more     = "more"
 )
 
@@ -31,6 +32,8 @@ type effectLog struct {
 	list  []*entry
 	codes map[string]int // code -> effects listed
 	rest  *entry         // all that are not listed, nil while there are none
+
+	lines map[string]*entry // code -> the one effect of all lines logged with it
 }
 
 // entry is one effect whose bytes may still grow.
@@ -48,7 +51,7 @@ func (l *effectLog) add(kind, within, target, code string) *entry {
 	}
 	if l.codes[code] >= kept(code) {
 		if l.rest == nil {
-			l.rest = &entry{effect: call.Effect{Kind: "fs", Code: more}}
+			l.rest = &entry{effect: call.Effect{Code: more}}
 		}
 		l.rest.effect.Count++
 		return l.rest
@@ -57,6 +60,23 @@ func (l *effectLog) add(kind, within, target, code string) *entry {
 	e := &entry{effect: call.Effect{Kind: kind, Within: within, Target: target, Code: code}}
 	l.list = append(l.list, e)
 	return e
+}
+
+// addLine counts one logged line, so that a chatty tool has few effects.
+func (l *effectLog) addLine(within, code string, bytes int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.lines[code]
+	if e == nil {
+		e = &entry{effect: call.Effect{Kind: "log", Within: within, Code: code}}
+		if l.lines == nil {
+			l.lines = map[string]*entry{}
+		}
+		l.lines[code] = e
+		l.list = append(l.list, e)
+	}
+	e.effect.Count++
+	e.bytes.Add(int64(bytes))
 }
 
 // effects returns a copy of what is recorded.

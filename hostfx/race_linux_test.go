@@ -22,7 +22,7 @@ func TestOpenGrantedPathSwapped(t *testing.T) {
 	done := swap(at, "reports", "link", stop)
 	h := host(t, dir)
 	for range 20_000 {
-		fx, err := h.Open(mint(t, call.Caps{FS: []call.FS{{Root: "docs", Path: "reports", Modes: []string{"read"}}}}))
+		fx, err := h.Open(t.Context(), mint(t, call.Caps{FS: []call.FS{{Root: "docs", Path: "reports", Modes: []string{"read"}}}}))
 		if err != nil {
 			continue
 		}

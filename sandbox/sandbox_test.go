@@ -28,6 +28,8 @@ type world struct {
 	box  *sandbox.Sandbox
 	host *hostfx.Host
 	dir  string
+
+	more call.Caps // what grants give besides the folder
 }
 
 // canary is in every file that no grant of these tests gives.
@@ -56,7 +58,7 @@ func open(t testing.TB, o sandbox.Options) *world {
 	host, err := hostfx.New(hostfx.Options{Roots: []hostfx.Root{{Name: "docs", Path: filepath.Join(dir, "docs")}}})
 	must(t, err)
 	t.Cleanup(func() { host.Close() })
-	return &world{box, host, dir}
+	return &world{box: box, host: host, dir: dir}
 }
 
 // module returns a guest of package guests, or one of testdata.
@@ -77,14 +79,15 @@ func (w *world) install(t testing.TB, name string) string {
 	return call.Digest(b)
 }
 
-// effects opens the folder with the modes.
+// effects opens the folder with the modes, and what the world gives besides.
 func (w *world) effects(t testing.TB, b call.Bounds, modes ...string) *hostfx.Effects {
 	t.Helper()
-	caps := call.Caps{Bounds: b}
+	caps := w.more.Clone()
+	caps.Bounds = b
 	if modes != nil {
 		caps.FS = []call.FS{{Root: "docs", Path: "reports", Modes: modes}}
 	}
-	fx, err := w.host.Open(granttest.Mint(t, call.Digest([]byte("tool")), args(t, `{}`), caps))
+	fx, err := w.host.Open(t.Context(), granttest.Mint(t, call.Digest([]byte("tool")), args(t, `{}`), caps))
 	must(t, err)
 	t.Cleanup(func() { fx.Close() })
 	return fx

@@ -1,0 +1,198 @@
+package hostfx
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/callgate/callgate/engine/call"
+)
+
+// Limits of credentials, in bytes. A shorter one could be guessed, and would be
+// found by chance in answers that do not hold it.
+const (
+	minSecret = 8
+	maxSecret = 8 << 10
+)
+
+// Secret is a credential of the operator's.
+type Secret struct {
+	Value  string // 8 bytes to 8 KiB that a header can hold; for the form basic, user:password
+	Header string // the header's name, for the form header
+}
+
+// credential is a secret that the call may use.
+type credential struct {
+	Secret
+	traces [][]byte // what tells it in an answer, in lower case
+}
+
+// readSecrets reads each credential that an http entry names.
+func (fx *Effects) readSecrets() error {
+	for _, e := range fx.caps.HTTP {
+		if e.Secret == nil {
+			continue
+		}
+		c, have := fx.secrets[e.Secret.Name]
+		if !have {
+			s, err := fx.host.secret(e.Secret.Name)
+			if err != nil {
+				return noSecret(e.Secret, err)
+			}
+			c = credential{s, traces(s.Value)}
+		}
+		if err := c.fits(e.Secret.As); err != nil {
+			return noSecret(e.Secret, err)
+		}
+		if fx.secrets == nil {
+			fx.secrets = map[string]credential{}
+		}
+		fx.secrets[e.Secret.Name] = c
+	}
+	return nil
+}
+
+func noSecret(s *call.Secret, err error) error {
+	return &call.Error{Code: call.CodeSecretUnavailable, Detail: "secret " + s.Name, Err: err}
+}
+
+// secret reads a credential. The errors never wrap the reader's, which may quote
+// what it read.
+func (h *Host) secret(name string) (Secret, error) {
+	if h == nil || h.secrets == nil {
+		return Secret{}, errors.New("no secrets are configured")
+	}
+	s, err := h.secrets(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Secret{}, errors.New("it does not exist")
+	case errors.Is(err, fs.ErrPermission):
+		return Secret{}, errors.New("it may not be read")
+	case err != nil:
+		return Secret{}, errors.New("it cannot be read")
+	case len(s.Value) < minSecret || len(s.Value) > maxSecret:
+		return Secret{}, fmt.Errorf("it has %d bytes, not %d to %d", len(s.Value), minSecret, maxSecret)
+	case !httpguts.ValidHeaderFieldValue(s.Value) || strings.Trim(s.Value, " \t") != s.Value:
+		return Secret{}, errors.New("it has bytes that no header can hold")
+	}
+	return s, nil
+}
+
+// fits says why the credential cannot be sent in a form.
+func (c credential) fits(as string) error {
+	switch as {
+	case "bearer":
+		return nil
+	case "basic":
+		if !strings.Contains(c.Value, ":") { // RFC 7617 section 2
+			return errors.New("it is not user:password")
+		}
+		return nil
+	case "header":
+		if !httpguts.ValidHeaderFieldName(c.Header) || isFraming(c.Header) || isOurs(c.Header) {
+			return errors.New("no header that may carry it is configured")
+		}
+		return nil
+	}
+	return errors.New("its form is unknown")
+}
+
+// attach adds the credential. The tool must not have set its header, in any
+// spelling that a server could take for it.
+func (c credential) attach(h http.Header, as string) error {
+	name, value := "Authorization", ""
+	switch as {
+	case "bearer":
+		value = "Bearer " + c.Value
+	case "basic":
+		value = "Basic " + base64.StdEncoding.EncodeToString([]byte(c.Value))
+	case "header":
+		name, value = c.Header, c.Value
+	default:
+		return ErrNotGranted
+	}
+	for k := range h {
+		if folded(k) == folded(name) {
+			return fmt.Errorf("%w: the header of the credential is not the tool's to set", ErrBadRequest)
+		}
+	}
+	h.Set(name, value)
+	return nil
+}
+
+// exposes fails when an answer holds a credential of the call, whether or not the
+// request carried it: a server may have kept it from another one.
+func (fx *Effects) exposes(h http.Header, body []byte) error {
+	if len(fx.secrets) == 0 {
+		return nil
+	}
+	for _, coding := range h["Content-Encoding"] {
+		if !strings.EqualFold(coding, "identity") {
+			return fmt.Errorf("%w: it is encoded, and cannot be searched for a credential", ErrWithheld)
+		}
+	}
+	var all bytes.Buffer
+	_ = h.Write(&all) // a buffer takes everything
+	text, heads := lower(body), lower(all.Bytes())
+	for _, c := range fx.secrets {
+		for _, t := range c.traces {
+			if bytes.Contains(text, t) || bytes.Contains(heads, t) {
+				return fmt.Errorf("%w: it holds a credential", ErrWithheld)
+			}
+		}
+	}
+	return nil
+}
+
+// traces are the forms in which a server may well send a credential back: itself,
+// the part after the user or scheme, and what the usual encoders make of them.
+func traces(v string) [][]byte {
+	parts := []string{v}
+	for _, sep := range []string{":", " ", "="} {
+		if _, part, _ := strings.Cut(v, sep); len(part) >= minSecret {
+			parts = append(parts, part)
+		}
+	}
+	var out [][]byte
+	for _, p := range parts {
+		forms := []string{p, url.QueryEscape(p), url.PathEscape(p), html.EscapeString(p), hex.EncodeToString([]byte(p))}
+		if quoted, err := jsontext.AppendQuote(nil, p); err == nil {
+			forms = append(forms, string(quoted[1:len(quoted)-1]))
+		}
+		for shift := range 3 {
+			forms = append(forms, inBase64(p, shift, base64.RawStdEncoding), inBase64(p, shift, base64.RawURLEncoding))
+		}
+		for _, f := range forms {
+			out = append(out, lower([]byte(f)))
+		}
+	}
+	return out
+}
+
+// inBase64 is what is sure to be in the encoding of any text that holds s, shift
+// bytes after a multiple of three: the characters that depend on s alone.
+func inBase64(s string, shift int, e *base64.Encoding) string {
+	whole := (shift + len(s)) * 8 / 6
+	return e.EncodeToString([]byte(strings.Repeat("x", shift) + s))[(shift*8+5)/6 : whole]
+}
+
+// lower folds only ASCII, so what is no text stays as it is.
+func lower(b []byte) []byte {
+	out := bytes.Clone(b)
+	for i, c := range out {
+		if 'A' <= c && c <= 'Z' {
+			out[i] = c + 'a' - 'A'
+		}
+	}
+	return out
+}
