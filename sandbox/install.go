@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/sandbox/meter"
@@ -39,7 +38,7 @@ type signature struct{ params, results []byte }
 //
 // [*call.Error] with [call.CodeGuestUnavailable]: the digest is not that of the
 // module, the module is malformed or over a limit (then also a [*meter.Error]),
-// it imports anything but functions of wasi_snapshot_preview1, it is neither a
+// it imports anything but functions of wasi_snapshot_preview1 and callgate, it is neither a
 // command nor a reactor, or it does not compile. ctx's error when ctx is done;
 // [call.CodeEngineClosed] after Close.
 func (s *Sandbox) Install(ctx context.Context, digest string, module []byte) error {
@@ -82,9 +81,9 @@ func unusable(err error) error {
 func (s *Sandbox) checkImports(m *meter.Module) error {
 	var errs []error
 	for _, i := range m.Imports {
-		want, known := s.wasi[i.Name]
+		want, known := s.functions[i.Module][i.Name]
 		switch {
-		case i.Module != wasi_snapshot_preview1.ModuleName || !known:
+		case !known:
 			errs = append(errs, fmt.Errorf("the host has no function %q of %q", i.Name, i.Module))
 		case !slices.Equal(i.Type.Params, want.params) || !slices.Equal(i.Type.Results, want.results):
 			errs = append(errs, fmt.Errorf("the function %q of %q has another type", i.Name, i.Module))

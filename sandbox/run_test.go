@@ -23,7 +23,11 @@ func TestInstallRefuses(t *testing.T) {
 	tests := []struct{ guest, want string }{
 		{"import", `no function "system" of "env"`},
 		{"importtype", `"proc_exit" of "wasi_snapshot_preview1" has another type`},
+		{"nofunction", `no function "exec" of "callgate"`},
+		{"oldtype", `"log" of "callgate" has another type`},
+		{"injected", "imports from callgate:meter"},
 		{"nomemory", "no memory"},
+		{"bare", "no memory"},
 		{"noentry", "exports neither"},
 		{"twoentries", "exports both"},
 		{"entrytype", `"_start" has another type`},

@@ -10,7 +10,8 @@
 //
 // A command exports _start. A reactor exports callgate_call, which takes
 // nothing and returns an i32 (0 is success), and may export _initialize. Both
-// may import functions of wasi_snapshot_preview1 and nothing else.
+// may import functions of wasi_snapshot_preview1 and of callgate (see
+// docs/guest-abi.md), and nothing else.
 //
 // # What the sandbox does not protect
 //
@@ -31,6 +32,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/callgate/callgate/engine/call"
 )
@@ -43,7 +45,8 @@ type Options struct {
 	CacheDir string
 
 	// MaxConcurrent is how many guests run at a time; others wait. Each may
-	// use the memory of its grant. Zero means twice GOMAXPROCS.
+	// use the memory of its grant, and once more as much for each of a request
+	// under way and an answer not taken. Zero means twice GOMAXPROCS.
 	MaxConcurrent int
 
 	// Now is the clock of deadlines and of [call.Outcome].Took. Zero means
@@ -56,7 +59,9 @@ type Sandbox struct {
 	now     func() time.Time
 	cache   wazero.CompilationCache // nil without a directory
 	runtime wazero.Runtime
-	wasi    map[string]signature // the functions that a guest may import
+
+	// functions are what a guest may import: module -> name -> type.
+	functions map[string]map[string]signature
 
 	slots   chan struct{} // one for each run under way
 	closing chan struct{} // closed by Close
@@ -81,7 +86,7 @@ func New(ctx context.Context, o Options) (*Sandbox, error) {
 		o.Now = time.Now
 	}
 	s := &Sandbox{
-		now: o.Now, modules: map[string]*guest{},
+		now: o.Now, modules: map[string]*guest{}, functions: map[string]map[string]signature{},
 		slots: make(chan struct{}, o.MaxConcurrent), closing: make(chan struct{}),
 	}
 	// Not WithCloseOnContextDone: it misses recursion and slows loops tenfold.
@@ -100,7 +105,10 @@ func New(ctx context.Context, o Options) (*Sandbox, error) {
 	s.runtime = wazero.NewRuntimeWithConfig(ctx, config)
 	err := hostMeter(ctx, s.runtime)
 	if err == nil {
-		s.wasi, err = hostWASI(ctx, s.runtime)
+		s.functions[wasi_snapshot_preview1.ModuleName], err = hostWASI(ctx, s.runtime)
+	}
+	if err == nil {
+		s.functions[hostModule], err = hostCallgate(ctx, s.runtime)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("sandbox: %w", err), s.Close(ctx))

@@ -30,6 +30,7 @@ type run struct {
 
 	full   bool            // an open was refused since too many are open
 	places map[int32]place // descriptor -> where it is, for directories
+	kept   *kept           // the answer that the guest has not taken yet, or nil
 }
 
 // place is a directory as a guest's path starts from it.

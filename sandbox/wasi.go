@@ -77,7 +77,7 @@ func hostWASI(ctx context.Context, rt wazero.Runtime) (map[string]signature, err
 	}
 	ours := rt.NewHostModuleBuilder(wasi_snapshot_preview1.ModuleName)
 	for name, sig := range signatures {
-		ours.NewFunctionBuilder().WithGoModuleFunction(w.guarded(name), sig.params, sig.results).Export(name)
+		ours.NewFunctionBuilder().WithGoModuleFunction(guarded(w.handler(name)), sig.params, sig.results).Export(name)
 	}
 	_, err = ours.Instantiate(ctx)
 	return signatures, err
@@ -102,9 +102,8 @@ func (w wasi) forward(name string, q *request) uint32 {
 	return uint32(q.args[0])
 }
 
-// guarded returns what the guest gets to call under this name.
-func (w wasi) guarded(name string) api.GoModuleFunction {
-	do := w.handler(name)
+// guarded returns what the guest gets to call.
+func guarded(do func(*request) uint32) api.GoModuleFunction {
 	return api.GoModuleFunc(func(ctx context.Context, mod api.Module, stack []uint64) {
 		r := runOf(ctx)
 		r.check()

@@ -4,6 +4,7 @@
 //
 //	read-file  command: {"path"} -> {"text"}, a file in a granted directory
 //	list-dir   command: {"path"} -> {"entries"}, needs the mode list
+//	fetch      command: {"url", "secret"?} -> {"status", "text"}, a GET through the host
 //	echo       reactor: returns its arguments
 //	spin       loops for ever
 //	recurse    calls itself for ever

@@ -10,7 +10,7 @@ import (
 )
 
 func TestModules(t *testing.T) {
-	want := []string{"chatter", "echo", "fib", "grow", "hog", "list-dir", "read-file", "recurse", "spin"}
+	want := []string{"chatter", "echo", "fetch", "fib", "grow", "hog", "list-dir", "read-file", "recurse", "spin"}
 	if d := cmp.Diff(want, guests.Names()); d != "" {
 		t.Errorf("names (-want +got):\n%s", d)
 	}

@@ -166,27 +166,42 @@ static int skip(json *j) {
   return 1;
 }
 
-// argument returns the string member of the object on stdin, or ends the guest.
-static char *argument(const char *name) {
-  json j;
-  size_t len;
-  j.p = read_all(0, 2 << 20, &len);
-  if (!j.p) fail("cannot read the arguments", "");
-  j.end = j.p + len;
-  if (!next(&j, '{')) fail("the arguments are not an object", "");
-  while (!next(&j, '}')) {
-    char *key = string(&j);
-    if (!key || !next(&j, ':')) fail("the arguments are malformed", "");
-    if (strcmp(key, name) == 0) {
-      char *value = string(&j);
-      if (!value) fail("not a usable string: ", name);
-      return value;
-    }
+// member moves j to the value of the object's member. It returns 0 if there is
+// none and -1 if this is no object.
+static int member(json *j, const char *name) {
+  if (!next(j, '{')) return -1;
+  while (!next(j, '}')) {
+    char *key = string(j);
+    if (!key || !next(j, ':')) return -1;
+    int found = strcmp(key, name) == 0;
     free(key);
-    if (!skip(&j)) fail("the arguments are malformed", "");
-    next(&j, ',');
+    if (found) return 1;
+    if (!skip(j)) return -1;
+    next(j, ',');
   }
-  fail("the arguments lack: ", name);
+  return 0;
+}
+
+// optional returns the string member of the object on stdin, NULL if there is
+// none, or ends the guest.
+static char *optional(const char *name) {
+  static char *text;
+  static size_t len;
+  if (!text && !(text = read_all(0, 2 << 20, &len))) fail("cannot read the arguments", "");
+  json j = {text, text + len};
+  int found = member(&j, name);
+  if (found < 0) fail("the arguments are malformed", "");
+  if (!found) return NULL;
+  char *value = string(&j);
+  if (!value) fail("not a usable string: ", name);
+  return value;
+}
+
+// argument is optional for members that must be there.
+static char *argument(const char *name) {
+  char *value = optional(name);
+  if (!value) fail("the arguments lack: ", name);
+  return value;
 }
 
 // ---- JSON out ----
@@ -256,6 +271,15 @@ static void quote(const char *text, size_t n) {
     n -= k;
   }
   put("\"", 1);
+}
+
+// whole returns how many of the first n bytes of text to keep so that no
+// character at the end is cut in two.
+static size_t whole(const char *text, size_t n) {
+  size_t back = 0;
+  while (back < 3 && back < n && (text[n - 1 - back] & 0xc0) == 0x80) back++;
+  if (back < n && (text[n - 1 - back] & 0xc0) == 0xc0 && sequence((const unsigned char *)text + n - 1 - back, back + 1) == 0) n -= back + 1;
+  return n;
 }
 
 #endif

@@ -14,13 +14,7 @@ int main(void) {
   char *text = read_all(fd, LIMIT + 1, &n);
   if (!text) fail("cannot read: ", strerror(errno));
   int truncated = n > LIMIT;
-  if (truncated) {
-    n = LIMIT;
-    // Do not cut a character in two.
-    size_t back = 0;
-    while (back < 3 && back < n && (text[n - 1 - back] & 0xc0) == 0x80) back++;
-    if (back < n && (text[n - 1 - back] & 0xc0) == 0xc0 && sequence((unsigned char *)text + n - 1 - back, back + 1) == 0) n -= back + 1;
-  }
+  if (truncated) n = whole(text, LIMIT);
   puts_json("{\"text\":");
   quote(text, n);
   puts_json(truncated ? ",\"truncated\":true}" : "}");
