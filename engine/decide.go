@@ -27,6 +27,10 @@ func (p *passage) decide(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.e.o.DecideTimeout)
 	defer cancel()
 
+	policy := p.e.o.Policy
+	if s, ok := policy.(Snapshotter); ok {
+		policy = s.Snapshot()
+	}
 	all := call.Decision{Verdict: call.Allow}
 	caps := p.tool.manifest.Caps
 	if p.e.o.Ceiling != nil {
@@ -35,7 +39,7 @@ func (p *passage) decide(ctx context.Context) error {
 		}
 	}
 	for _, who := range append([]call.Principal{p.call.Principal}, p.call.Principal.OnBehalfOf...) {
-		d, err := p.e.o.Policy.Decide(ctx, p.input(who, s))
+		d, err := policy.Decide(ctx, p.input(who, s))
 		if err != nil {
 			return policyError(ctx, err)
 		}
@@ -90,8 +94,8 @@ func policyError(ctx context.Context, err error) error {
 func (p *passage) input(who call.Principal, s state.Session) *call.Input {
 	return &call.Input{
 		Tool: p.tool.manifest.Tool(), Args: p.args, Principal: who,
-		Session: call.Session{ID: p.session, Labels: s.Labels, Calls: s.Calls},
-		Env:     call.Env{NowNS: p.at.UnixNano(), Node: p.e.o.Node}, Asserted: p.asserted,
+		Session: call.Session{ID: p.session, Labels: s.Labels, Calls: s.Calls}, Facts: p.facts,
+		Env: call.Env{NowNS: p.at.UnixNano(), Node: p.e.o.Node}, Asserted: p.asserted,
 	}
 }
 
@@ -173,14 +177,8 @@ func (p *passage) answer() error {
 
 // admit takes what the call needs from the state, or says what is lacking.
 func (p *passage) admit(ctx context.Context) error {
-	a := state.Admission{
-		Call: p.id, Now: p.at, Principal: p.owner, ActsFor: p.actsFor(), Session: p.session, Version: p.version,
-		Labels: p.decision.Labels, LabelsEnd: p.at.Add(p.e.o.LabelsLast),
-		Asks: p.decision.Approvals, Bind: p.binding, Caps: p.caps,
-		Requester: p.recordPrincipal(), Tool: p.tool.record(),
-	}
-	var err error
-	if a.Charges, err = p.charges(); err != nil {
+	a, err := p.admission()
+	if err != nil {
 		return err
 	}
 	if len(a.Asks) > 0 && p.settled == nil {
@@ -210,6 +208,17 @@ func (p *passage) admit(ctx context.Context) error {
 		return &call.Error{Code: call.CodeStateUnavailable}
 	}
 	return nil
+}
+
+// admission is what the call needs from the state.
+func (p *passage) admission() (state.Admission, error) {
+	charges, err := p.charges()
+	return state.Admission{
+		Call: p.id, Now: p.at, Principal: p.owner, ActsFor: p.actsFor(), Session: p.session, Version: p.version,
+		Charges: charges, Labels: p.decision.Labels, LabelsEnd: p.at.Add(p.e.o.LabelsLast),
+		Asks: p.decision.Approvals, Bind: p.binding, Caps: p.caps,
+		Requester: p.recordPrincipal(), Tool: p.tool.record(),
+	}, err
 }
 
 // ask is the refusal of a call that people must approve first. What they will be

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/grant"
 	"github.com/callgate/callgate/engine/internal/seal"
 	"github.com/callgate/callgate/engine/state"
 )
@@ -14,7 +15,8 @@ import (
 const maxDecisions = 3
 
 // Do takes one call down the road: decide, admit, record, grant, run, record.
-// There is no other way from a call to an effect.
+// Together with [Engine.Authorize], which ends where the caller runs the tool,
+// there is no other way from a call to an effect.
 //
 // The context bounds the run of the tool. Once the call is admitted its
 // bookkeeping goes on whatever becomes of the context.
@@ -24,29 +26,54 @@ const maxDecisions = 3
 // A [*Denial] when nothing ran, a [*ToolError] when the tool ran and failed,
 // nil when it ran and succeeded.
 func (e *Engine) Do(ctx context.Context, c call.Call) (*Result, error) {
+	p, g, err := e.grant(ctx, c, false)
+	if err != nil {
+		return nil, err
+	}
+	output, outcome := p.run(ctx, g)
+	seal.Kill(g)
+	return p.finish(output, outcome)
+}
+
+// Authorize takes one call of an external tool down the road up to its run, which
+// is the caller's: see [Permit].
+//
+// # Errors
+//
+// A [*Denial]: the caller MUST NOT run the tool.
+func (e *Engine) Authorize(ctx context.Context, c call.Call) (*Permit, error) {
+	p, g, err := e.grant(ctx, c, true)
+	if err != nil {
+		return nil, err
+	}
+	return p.hand(g)
+}
+
+// grant is the part of the road that all calls share. What it returns has a place
+// in the log's queue, which belongs to the outcome.
+func (e *Engine) grant(ctx context.Context, c call.Call, outside bool) (*passage, grant.Grant, error) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	p := e.passage(c)
+	p.outside = outside
 	leave, code := e.enter(ctx)
 	if code != "" {
-		return nil, p.turnAway(code)
+		return nil, grant.Grant{}, p.turnAway(code)
 	}
-	defer func() { leave() }()
-
+	defer func() {
+		if p.leave == nil {
+			leave()
+		}
+	}()
 	if err := p.permit(ctx); err != nil {
-		return nil, p.refuse(err)
+		return nil, grant.Grant{}, p.refuse(err)
 	}
 	if err := p.recordDecision(); err != nil {
-		return nil, p.unrecorded(err) // no record, no run
+		return nil, grant.Grant{}, p.unrecorded(err) // no record, no run
 	}
-	g := seal.Mint(p.terms())
-	output, outcome := p.run(ctx, g)
-	seal.Kill(g)
-
-	place := leave
-	leave = func() {} // the place in the log's queue now belongs to the outcome
-	return p.finish(output, outcome, place)
+	p.leave = leave
+	return p, seal.Mint(p.terms()), nil
 }
 
 // permit is the road up to the record: nil only if the call may run.

@@ -37,6 +37,10 @@ type Policy interface {
 	Decide(ctx context.Context, in *call.Input) (call.Decision, error)
 }
 
+// Snapshotter is a [Policy] that may become another one at any time. The engine
+// decides a call, once for each principal of its chain, by one snapshot.
+type Snapshotter interface{ Snapshot() Policy }
+
 // Log keeps records for ever. Append MUST NOT return nil before rec is durable,
 // and once a write or sync has failed every later Append MUST fail too. Replay
 // yields every durable record in order.

@@ -1,11 +1,13 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"testing"
 
 	"github.com/callgate/callgate/engine"
 	"github.com/callgate/callgate/engine/audit"
@@ -18,64 +20,80 @@ const policyText = `package callgate
 
 import rego.v1
 
-# Anyone may greet, and gets a second for it; nobody may do anything else.
-default decision := {"decision": "deny", "reasons": [{"code": "only_greetings"}]}
+# Nobody may do anything that is not said below.
+default decision := {"decision": "deny", "reasons": [{"code": "not_listed"}]}
 
+# Anyone may be greeted but nobody, and that gets a second.
 decision := {"decision": "allow", "grants": [{"bounds": {"timeout_ms": 1000}}]} if {
 	input.tool.name == "greet"
 	input.args.name != "nobody"
 }
+
+# Notes may be read, and nothing else in that folder.
+decision := {"decision": "allow", "grants": [{"fs": [{"root": "work", "path": "notes", "modes": ["read"]}]}]} if {
+	input.tool.name == "word-count"
+	every p in input.facts.paths { p.root == "work" }
+}
+
+# Mail stays in the house. The caller's own program sends it.
+decision := {"decision": "allow"} if {
+	input.tool.name == "send-mail"
+	endswith(input.args.to, "@example.com")
+}
 `
 
-const greetManifest = `
+// openGate opens an engine over dir: a policy, a log, a folder called work, and
+// these tools.
+func openGate(ctx context.Context, dir string, tools ...engine.Tool) (*engine.Engine, func(), error) {
+	policy, err := rego.Open(ctx, os.DirFS(filepath.Join(dir, "bundle")), rego.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	host, err := hostfx.New(hostfx.Options{Roots: []hostfx.Root{{Name: "work", Path: filepath.Join(dir, "work")}}})
+	if err != nil {
+		return nil, nil, err
+	}
+	log, err := audit.Open(filepath.Join(dir, "data"), audit.Options{})
+	if err != nil {
+		host.Close()
+		return nil, nil, err
+	}
+	parts := func() { log.Close(); host.Close() }
+	e, err := engine.New(engine.Options{Policy: policy, Log: log, Host: host, Tools: tools})
+	if err != nil {
+		parts()
+		return nil, nil, err
+	}
+	return e, func() { e.Close(); parts() }, nil // the engine first: it waits for its records
+}
+
+var agent = call.Principal{ID: "agent-7", Kind: "agent", Auth: call.Auth{Method: "mtls", Issuer: "internal"}}
+
+// A Go service puts a policy in front of a tool of its own.
+func ExampleEngine_Do() {
+	type greeting struct {
+		Name string `json:"name"`
+	}
+	greet := engine.Host(`
 name: greet
 description: Greets somebody.
 kind: host
 class: read
 input:
   type: object
-  properties:
-    name: {type: string, maxLength: 100}
+  properties: {name: {type: string, maxLength: 100}}
   required: [name]
   additionalProperties: false
-`
-
-type greeting struct {
-	Name string `json:"name"`
-}
-
-// A Go service puts a policy in front of a tool of its own.
-func ExampleEngine_Do() {
-	dir, err := os.MkdirTemp("", "callgate-example-")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	bundle := filepath.Join(dir, "bundle")
-	if err := errors.Join(os.Mkdir(bundle, 0o700), os.WriteFile(filepath.Join(bundle, "policy.rego"), []byte(policyText), 0o600)); err != nil {
-		panic(err)
-	}
-	ctx := context.Background()
-	policy, err := rego.Open(ctx, os.DirFS(bundle), rego.Options{})
-	if err != nil {
-		panic(err)
-	}
-	log, err := audit.Open(filepath.Join(dir, "data"), audit.Options{})
-	if err != nil {
-		panic(err)
-	}
-	defer log.Close()
-
-	greet := engine.Host(greetManifest, func(_ context.Context, _ *hostfx.Effects, in greeting) (string, error) {
+`, func(_ context.Context, _ *hostfx.Effects, in greeting) (string, error) {
 		return "Hello " + in.Name, nil
 	})
-	e, err := engine.New(engine.Options{Policy: policy, Log: log, Tools: []engine.Tool{greet}})
+	ctx := context.Background()
+	e, done, err := openGate(ctx, exampleDir(), greet)
 	if err != nil {
 		panic(err)
 	}
-	defer e.Close()
+	defer done()
 
-	agent := call.Principal{ID: "agent-7", Kind: "agent", Auth: call.Auth{Method: "mtls", Issuer: "internal"}}
 	res, err := e.Do(ctx, call.Call{Principal: agent, Tool: "greet", Args: []byte(`{"name": "Ada"}`)})
 	fmt.Println(string(res.Output), err)
 
@@ -83,5 +101,120 @@ func ExampleEngine_Do() {
 	fmt.Println(errors.Is(err, engine.ErrDenied), err)
 	// Output:
 	// "Hello Ada" <nil>
-	// true greet: policy_denied: policy says no (only_greetings)
+	// true greet: policy_denied: policy says no (not_listed)
+}
+
+// A tool reaches the world through its effects, which are what the grant gives.
+func ExampleHost() {
+	type file struct {
+		Path string `json:"path"`
+	}
+	wordCount := engine.Host(`
+name: word-count
+description: Counts the words in a note.
+kind: host
+class: read
+facts:
+  paths: [{at: /path, mode: read}]
+input:
+  type: object
+  properties: {path: {type: string}}
+  required: [path]
+  additionalProperties: false
+caps:
+  fs: [{root: work, path: ., modes: [read]}]
+`, func(_ context.Context, fx *hostfx.Effects, in file) (int, error) {
+		text, err := fx.ReadFile(in.Path)
+		return len(bytes.Fields(text)), err
+	})
+	ctx := context.Background()
+	e, done, err := openGate(ctx, exampleDir(), wordCount)
+	if err != nil {
+		panic(err)
+	}
+	defer done()
+
+	for _, path := range []string{"/work/notes/todo.txt", "/work/payroll.txt", "/work/notes/../payroll.txt"} {
+		res, err := e.Do(ctx, call.Call{Principal: agent, Tool: "word-count", Args: fmt.Appendf(nil, `{"path": %q}`, path)})
+		if failed, ok := errors.AsType[*engine.ToolError](err); ok {
+			res = failed.Result
+		}
+		if res == nil {
+			fmt.Println(path, "did not run:", err)
+			continue
+		}
+		fx := res.Outcome.Effects[0]
+		fmt.Println(path, string(res.Output), fx.Kind, fx.Code)
+	}
+	// Output:
+	// /work/notes/todo.txt 3 fs.read ok
+	// /work/payroll.txt  fs.read refused
+	// /work/notes/../payroll.txt did not run: word-count: facts_unparsable: a URL or path in the arguments is one that programs read differently: at /path: the path has a dot segment
+}
+
+// A service asks before it runs a tool of its own, and says what came of it.
+func ExampleEngine_Authorize() {
+	sendMail := engine.External(`
+name: send-mail
+description: Sends a mail.
+kind: external
+class: write
+input:
+  type: object
+  properties: {to: {type: string}, text: {type: string}}
+  required: [to, text]
+  additionalProperties: false
+`)
+	ctx := context.Background()
+	e, done, err := openGate(ctx, exampleDir(), sendMail)
+	if err != nil {
+		panic(err)
+	}
+	defer done()
+
+	permit, err := e.Authorize(ctx, call.Call{Principal: agent, Tool: "send-mail", Args: []byte(`{"to": "bob@example.com", "text": "Hi"}`)})
+	if err != nil {
+		panic(err) // an *engine.Denial: the mail must not be sent
+	}
+	fmt.Printf("send %s\n", permit.Args()) // these arguments, not your own
+	res, err := permit.Finish(ctx, engine.Reported{Output: []byte("queued")})
+	fmt.Println(string(res.Output), res.Outcome.Code, err)
+
+	_, err = e.Authorize(ctx, call.Call{Principal: agent, Tool: "send-mail", Args: []byte(`{"to": "eve@example.org", "text": "Hi"}`)})
+	fmt.Println(errors.Is(err, engine.ErrDenied), err)
+	// Output:
+	// send {"text":"Hi","to":"bob@example.com"}
+	// queued ok <nil>
+	// true send-mail: policy_denied: policy says no (not_listed)
+}
+
+// exampleDir is a new directory with a policy and some files.
+func exampleDir() string {
+	dir, err := os.MkdirTemp(exampleRoot, "")
+	if err != nil {
+		panic(err)
+	}
+	for name, text := range map[string]string{
+		"bundle/policy.rego": policyText, "work/notes/todo.txt": "buy more milk\n", "work/payroll.txt": "secret\n",
+	} {
+		name = filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+			panic(err)
+		}
+	}
+	return dir
+}
+
+// exampleRoot is removed after all tests.
+var exampleRoot string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "callgate-example-")
+	if err != nil {
+		panic(err)
+	}
+	exampleRoot = dir
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
 }

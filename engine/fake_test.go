@@ -167,6 +167,11 @@ func guestTool(t testing.TB, name, input string) (dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return guestDir(t, name, input, module)
+}
+
+func guestDir(t testing.TB, name, input string, module []byte) (dir string) {
+	t.Helper()
 	dir = t.TempDir()
 	manifest := fmt.Sprintf("name: %s\ndescription: a guest\nkind: wasm\nclass: read\nmodule: m.wasm\nsha256: %q\ninput: %s\n",
 		name, strings.TrimPrefix(call.Digest(module), "sha256:"), input)

@@ -34,11 +34,14 @@ type passage struct {
 	session string // id, the caller's or the one that the principal always has
 	known   bool   // the session is the principal's, and not a word that somebody made up
 	tool    *Tool  // nil: no tool has that name
+	outside bool   // the caller runs the tool
+	leave   func() // gives the place in the log's queue back; nil until there is a grant
 
 	// Known after arrive.
 	keyless  bool // there is no key for its digests: its refusal is recorded without them
 	stranger bool // the principal is malformed: nothing of it may be recorded
 	args     call.Args
+	facts    call.Facts
 	asserted call.Asserted
 
 	// Known after decide.
@@ -115,7 +118,18 @@ func (p *passage) arrive() error {
 	if p.tool == nil {
 		return &call.Error{Code: call.CodeToolUnknown}
 	}
-	return p.tool.manifest.Check(args)
+	if (p.tool.manifest.Kind == kindExternal) != p.outside {
+		return &call.Error{Code: call.CodeToolKind}
+	}
+	if err := p.tool.manifest.Check(args); err != nil {
+		return err
+	}
+	facts, args, err := p.tool.manifest.Derive(args)
+	if err != nil {
+		return err
+	}
+	p.facts, p.args = facts, args // URLs and paths in them are canonical now
+	return nil
 }
 
 func parseAsserted(raw []byte) (call.Asserted, error) {

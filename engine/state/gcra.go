@@ -26,7 +26,14 @@ func (c Charge) next(tat, now int64) (int64, *Limited) {
 	if c.Cost <= c.Burst && need <= whole {
 		wait = need - room
 	}
-	return 0, &Limited{Name: c.Name, Limit: c.Burst, Remaining: max(0, room) / unit, RetryAfter: time.Duration(wait)}
+	return 0, &Limited{Name: c.Name, Limit: c.Burst, Remaining: c.left(tat, now), RetryAfter: time.Duration(wait)}
+}
+
+// left is how many whole units the bucket holds.
+func (c Charge) left(tat, now int64) int64 {
+	unit := c.unit()
+	whole := min(times(unit, c.Burst), math.MaxInt64-now)
+	return max(0, whole-(max(tat, now)-now)) / unit
 }
 
 // unit is the time in which one unit refills, rounded up so that a bucket never

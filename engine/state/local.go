@@ -79,6 +79,9 @@ func (l *Local) Admit(_ context.Context, a Admission) (Answer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if ans, ok := l.admitted[a.Call]; ok {
+		if a.Peek {
+			ans = Answer{Admitted: true}
+		}
 		return ans, nil
 	}
 	// UTC also drops the monotonic reading: the log keeps none, so it must not count
@@ -87,7 +90,9 @@ func (l *Local) Admit(_ context.Context, a Admission) (Answer, error) {
 	if err := errors.Join(l.since(a.Now), a.check()); err != nil {
 		return Answer{}, err
 	}
-	l.prune(a.Now)
+	if !a.Peek {
+		l.prune(a.Now)
+	}
 	s := l.session(a.Session)
 	if s.owner != "" && s.owner != a.Principal {
 		return Answer{}, ErrSessionForeign
@@ -98,33 +103,44 @@ func (l *Local) Admit(_ context.Context, a Admission) (Answer, error) {
 	if l.revokes(a) {
 		return Answer{Revoked: true}, nil
 	}
-	change, limited := l.charge(a)
-	if limited != nil {
-		return Answer{Limited: limited}, nil
+	change, ans := l.charge(a)
+	if ans.Limited != nil {
+		return ans, nil
 	}
 	if len(a.Asks) > 0 {
 		q, err := l.ask(a)
 		if err != nil {
 			return Answer{}, err
 		}
-		if l.standing(q, a.Now) != Approved {
+		approved := l.standing(q, a.Now) == Approved
+		if !approved || a.Peek {
 			v := q.view(a.Now, l.isRevoked)
-			ans := Answer{Approval: &v}
-			if !q.durable {
+			ans.Approval = &v
+			switch {
+			case q.durable:
+			case a.Peek:
+				ans.Approval.ID = ""
+			default:
 				// Whoever is told of it records it: the record of whoever asked first may
 				// never become durable.
 				ans.Change.Asked = q.asked
 			}
+		}
+		if !approved {
 			return ans, nil
 		}
 		change.Consumed = []string{q.asked.ID}
+	}
+	ans.Admitted = true
+	if a.Peek {
+		return ans, nil
 	}
 	change.Session = s.add(a)
 	l.sessions[a.Session] = s
 	l.apply(change)
 	s.calls++
 	s.used = max(s.used, a.Now.UnixNano())
-	ans := Answer{Admitted: true, Change: change}
+	ans.Change = change
 	l.admitted[a.Call] = ans
 	return ans, nil
 }
@@ -251,11 +267,12 @@ func (l *Local) revokes(a Admission) bool {
 
 // charge works out every charge without taking any. Of several limits that refuse,
 // it names the one that refuses for longest.
-func (l *Local) charge(a Admission) (change call.Change, limited *Limited) {
+func (l *Local) charge(a Admission) (change call.Change, ans Answer) {
 	if len(a.Charges) > 0 {
 		change.TATs = call.Times{}
 	}
-	for _, c := range a.Charges {
+	refused := make([]*Limited, len(a.Charges))
+	for i, c := range a.Charges {
 		tat, ok := change.TATs[c.Key]
 		if !ok {
 			tat = l.tats[c.Key]
@@ -264,11 +281,22 @@ func (l *Local) charge(a Admission) (change call.Change, limited *Limited) {
 		switch {
 		case no == nil:
 			change.TATs[c.Key] = next
-		case limited == nil || no.RetryAfter > limited.RetryAfter:
-			limited = no
+		case ans.Limited == nil || no.RetryAfter > ans.Limited.RetryAfter:
+			ans.Limited = no
 		}
+		refused[i] = no
 	}
-	return change, limited
+	if !a.Peek {
+		return change, ans
+	}
+	for i, c := range a.Charges {
+		after := refused[i]
+		if after == nil {
+			after = &Limited{Name: c.Name, Limit: c.Burst, Remaining: c.left(change.TATs[c.Key], a.Now.UnixNano())}
+		}
+		ans.Limits = append(ans.Limits, *after)
+	}
+	return change, ans
 }
 
 // ask finds the question about this very call that still stands or makes one, so
@@ -304,10 +332,14 @@ func (l *Local) ask(a Admission) (*approval, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.note(&call.Approval{
+	asked := &call.Approval{
 		ID: idOf(a), Binding: binding, Asked: a.Now, Expires: a.Now.Add(lasts(rules)),
 		Rules: rules, Requester: a.Requester, Tool: a.Tool, Caps: a.Caps, Epoch: l.epoch,
-	}), nil
+	}
+	if a.Peek {
+		return &approval{asked: asked}, nil
+	}
+	return l.note(asked), nil
 }
 
 func (l *Local) isRevoked(principal string) bool { return l.revoked["p"+principal] }

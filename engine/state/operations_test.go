@@ -36,7 +36,7 @@ func (o *operations) draw(now time.Time) func(*Local) result {
 	o.n++
 	switch n := rapid.IntRange(0, 20).Draw(o.T, "operation"); {
 	case n < 11:
-		return o.admission(now)
+		return o.admit(now)
 	case n < 19 && len(o.ids) > 0:
 		v := call.Vote{Approval: rapid.SampledFrom(o.ids).Draw(o.T, "approval"), Deny: rapid.IntRange(0, 5).Draw(o.T, "deny") == 0}
 		v.By = call.RecordPrincipal{ID: rapid.SampledFrom([]string{"boss", "lena", "lars", "alice", "eve"}).Draw(o.T, "voter"), Kind: "user"}
@@ -57,7 +57,23 @@ func (o *operations) draw(now time.Time) func(*Local) result {
 	}
 }
 
-func (o *operations) admission(now time.Time) func(*Local) result {
+func (o *operations) admit(now time.Time) func(*Local) result {
+	a := o.admission(now)
+	stale := int64(rapid.IntRange(0, 5).Draw(o.T, "stale") / 5)
+	return func(l *Local) result {
+		s, err := l.Session(context.Background(), a.Session, now)
+		if err != nil {
+			return result{Err: err}
+		}
+		a := a
+		a.Version = s.Version - stale
+		ans, err := l.Admit(context.Background(), a)
+		s.Calls = 0 // advisory
+		return result{Change: ans.Change, Later: ans.Change.Asked != nil, Answer: []any{ans, s}, Err: err}
+	}
+}
+
+func (o *operations) admission(now time.Time) Admission {
 	who := rapid.SampledFrom([]string{"alice", "alice", "alice", "bob"}).Draw(o.T, "who")
 	a := Admission{
 		Call: fmt.Sprint("C", o.n), Now: now, Principal: "p-" + who, Requester: call.RecordPrincipal{ID: who, Kind: "agent"},
@@ -77,16 +93,5 @@ func (o *operations) admission(now time.Time) func(*Local) result {
 			a.Requester.OnBehalfOf = []call.RecordPrincipal{{ID: "lena", Kind: "user"}}
 		}
 	}
-	stale := int64(rapid.IntRange(0, 5).Draw(o.T, "stale") / 5)
-	return func(l *Local) result {
-		s, err := l.Session(context.Background(), a.Session, now)
-		if err != nil {
-			return result{Err: err}
-		}
-		a := a
-		a.Version = s.Version - stale
-		ans, err := l.Admit(context.Background(), a)
-		s.Calls = 0 // advisory
-		return result{Change: ans.Change, Later: ans.Change.Asked != nil, Answer: []any{ans, s}, Err: err}
-	}
+	return a
 }

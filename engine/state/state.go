@@ -40,6 +40,9 @@ type Store interface {
 	// Admit takes everything that a needs, or nothing. It MUST be idempotent by
 	// a.Call, and MUST return an error when it cannot tell: [ErrSessionChanged],
 	// [ErrSessionForeign], or any other for an admission that makes no sense.
+	//
+	// With a.Peek it MUST answer as it would without, and change nothing: see
+	// [Answer].
 	Admit(ctx context.Context, a Admission) (Answer, error)
 
 	// Settle says that the record of the call's admission is durable, so Admit
@@ -83,6 +86,7 @@ type Session struct {
 
 // Admission is what one call needs from the state.
 type Admission struct {
+	Peek      bool // only tell: nothing is taken, asked or remembered
 	Call      string
 	Now       time.Time
 	Principal string   // digest, as in revocations and sessions
@@ -132,14 +136,24 @@ type Charge struct {
 	Per   time.Duration
 }
 
-// Answer is what became of an admission. The zero value is not admitted.
+// Answer is what became of an admission, or would become of it. The zero value is
+// not admitted.
 type Answer struct {
 	Admitted bool
-	Limited  *Limited  // not admitted: a limit is used up
-	Approval *Approval // not admitted: this approval is asked for, or was denied
-	Revoked  bool      // not admitted: the principal or the tool is revoked
+	Limited  *Limited // not admitted: a limit is used up
+	Revoked  bool     // not admitted: the principal or the tool is revoked
 
-	// Change is what the record of the call MUST carry, admitted or not.
+	// Approval is asked for, or was denied: not admitted. To a peek it is also the
+	// one that the call would consume; one without an id is a question that nobody
+	// may be told about yet, because it is not asked or its record is not durable.
+	Approval *Approval
+
+	// Limits is for peeks: each limit of the call in turn, with what remains in it
+	// after the call if it lets the call pass, or else as Limited has it.
+	Limits []Limited
+
+	// Change is what the record of the call MUST carry, admitted or not. It is
+	// always zero for a peek.
 	Change call.Change
 }
 
@@ -148,7 +162,7 @@ type Limited struct {
 	Name       string
 	Limit      int64         // units in a full bucket
 	Remaining  int64         // whole units left now
-	RetryAfter time.Duration // the largest there is when it never passes
+	RetryAfter time.Duration // the largest there is when it never passes; zero when it does now
 }
 
 // Standing is where an approval stands. The zero value is open and permits

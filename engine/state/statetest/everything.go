@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/state"
@@ -143,5 +143,106 @@ func everything(t *testing.T, s store) {
 	}
 	if !voided || len(asked) == 0 {
 		t.Error("the mix left something out")
+	}
+}
+
+// seen is what an answer says that may not depend on peeks; ids are a store's own.
+func seen(ans state.Answer, err error) any {
+	standing := state.Standing("")
+	if ans.Approval != nil && !(ans.Admitted && ans.Approval.Standing == state.Approved) {
+		standing = ans.Approval.Standing
+	}
+	return []any{ans.Admitted, ans.Revoked, ans.Limited, standing, err != nil, errors.Is(err, state.ErrSessionChanged)}
+}
+
+// However often somebody looks between the operations, two stores give the same
+// answers; and each call ends as a peek just before it said.
+func peekChangesNothing(t *testing.T, alone, watched store) {
+	verdicts := map[string]int{}
+	alone.revoke(t, call.Revocation{Principal: "p-gone"})
+	watched.revoke(t, call.Revocation{Principal: "p-gone"})
+	for seed := range uint64(4) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		now := Start.Add(time.Duration(seed) * 24 * time.Hour)
+		var ids [2][]string
+		admission := func(id string) state.Admission {
+			a := asking(id, fmt.Sprint(seed, r.IntN(3)))
+			if r.IntN(2) == 0 {
+				a.Asks = nil
+			}
+			a.Now, a.Session, a.LabelsEnd = now, fmt.Sprint("s", seed, r.IntN(2)), now.Add(time.Hour)
+			if r.IntN(4) == 0 {
+				a.Labels = []string{fmt.Sprint(r.IntN(3))}
+			}
+			for i := range r.IntN(3) {
+				a.Charges = append(a.Charges, bucket(fmt.Sprint("k", i), 2))
+			}
+			a.Version = watched.session(t, a.Session, now).Version - int64(r.IntN(8)/7)
+			if r.IntN(20) == 0 {
+				a.Principal = "p-gone"
+			}
+			return a
+		}
+		for i := range 150 {
+			now = now.Add(time.Duration(r.IntN(4)) * time.Second)
+			for n := range r.IntN(4) {
+				p := admission(fmt.Sprint("P", seed, "X", i, "X", n))
+				p.Peek = true
+				if ans, _ := watched.Admit(t.Context(), p); !ans.Change.IsZero() {
+					t.Fatalf("a peek changes %+v", ans.Change)
+				}
+			}
+			switch n := r.IntN(20); {
+			case n < 12:
+				a := admission(fmt.Sprint("C", seed, "X", i))
+				p := a
+				p.Peek = true
+				told, toldErr := watched.Admit(t.Context(), p)
+				got, err := watched.Admit(t.Context(), a)
+				want, wantErr := alone.Admit(t.Context(), a)
+				if diff := cmp.Diff(seen(got, err), seen(told, toldErr)); diff != "" {
+					t.Fatalf("a peek said otherwise: %s", diff)
+				}
+				ignore := cmp.Options{cmpopts.IgnoreFields(call.Approval{}, "ID"), cmpopts.IgnoreFields(call.Change{}, "Consumed"), cmpopts.IgnoreFields(call.Vote{}, "Approval")}
+				if diff := cmp.Diff(want, got, ignore); diff != "" || (err == nil) != (wantErr == nil) || len(want.Change.Consumed) != len(got.Change.Consumed) {
+					t.Fatalf("peeks changed an answer: %v, %v %s", wantErr, err, diff)
+				}
+				verdicts[fmt.Sprint(got.Admitted, got.Revoked, got.Limited != nil, got.Approval != nil, len(got.Change.Consumed))]++
+				if got.Change.Asked != nil && r.IntN(4) > 0 {
+					alone.Apply(want.Change)
+					watched.Apply(got.Change)
+					ids[0], ids[1] = append(ids[0], want.Approval.ID), append(ids[1], got.Approval.ID)
+				}
+				alone.Settle(a.Call)
+				watched.Settle(a.Call)
+			case n < 19 && len(ids[0]) > 0:
+				at, by, deny := r.IntN(len(ids[0])), person("lena", "lead"), r.IntN(5) == 0
+				for j, s := range []store{alone, watched} {
+					c, err := s.Vote(t.Context(), call.Vote{Approval: ids[j][at], By: by, Deny: deny}, now)
+					if err == nil {
+						s.Apply(c)
+					} else if !errors.Is(err, state.ErrNoApproval) {
+						t.Fatal(err)
+					}
+				}
+			case n == 19 && r.IntN(4) == 0:
+				alone.revoke(t, call.Revocation{Epoch: 1})
+				watched.revoke(t, call.Revocation{Epoch: 1})
+			}
+			for j := range 2 {
+				id := fmt.Sprint("s", seed, j)
+				if diff := cmp.Diff(alone.session(t, id, now), watched.session(t, id, now)); diff != "" {
+					t.Fatalf("peeks changed a session: %s", diff)
+				}
+			}
+			list, err := alone.Approvals(t.Context(), now)
+			other, otherErr := watched.Approvals(t.Context(), now)
+			if err != nil || otherErr != nil || len(list) != len(other) {
+				t.Fatalf("%d approvals, with peeks %d: %v, %v", len(list), len(other), err, otherErr)
+			}
+		}
+	}
+	if len(verdicts) < 6 {
+		t.Errorf("the mix left something out: %v", verdicts)
 	}
 }

@@ -16,7 +16,7 @@ var Start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // racers is how many goroutines race where one outcome is allowed.
 const racers = 64
 
-// Run checks one kind of store. Open returns an empty one, for one subtest.
+// Run checks one kind of store. Open returns an empty one, every time.
 func Run(t *testing.T, open func(t *testing.T) state.Store) {
 	for _, tt := range []struct {
 		name string
@@ -56,6 +56,10 @@ func Run(t *testing.T, open func(t *testing.T) state.Store) {
 		{"revocation/principal and tool", revocation},
 		{"revocation/epoch", epoch},
 		{"changed", changed},
+		{"peek/limits", peekLimits},
+		{"peek/approvals", peekApprovals},
+		{"peek/refused", peekRefused},
+		{"peek/changes nothing", func(t *testing.T, s store) { peekChangesNothing(t, s, store{open(t)}) }},
 		{"everything at once", everything},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.test(t, store{open(t)}) })

@@ -1,0 +1,391 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/callgate/callgate/engine"
+	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/local"
+	"github.com/callgate/callgate/engine/local/project"
+	"github.com/callgate/callgate/engine/state"
+	"github.com/callgate/callgate/hostfx"
+	"github.com/callgate/callgate/sandbox"
+)
+
+// Where on the road a call ends, and so what the log says of it.
+const (
+	outside  = "before the road"  // nothing is recorded
+	refusal  = "before the run"   // one record, of the refusal
+	starting = "the run's start"  // a decision to allow, and an outcome not_started
+	running  = "the run"          // a decision to allow, and an outcome
+	later    = "the next opening" // as running, but nobody is told
+)
+
+// Every code of the engine, made to happen at its station: what the caller is
+// told, what the log says, and that nothing ran that should not.
+func TestEveryCodeAtItsStation(t *testing.T) {
+	args := func(s string) func(*call.Call) { return func(c *call.Call) { c.Args = []byte(s) } }
+	fails := func(code call.Code) policy {
+		return func(*call.Input) (call.Decision, error) { return call.Decision{}, &call.Error{Code: code} }
+	}
+	grants := func(c call.Caps) policy {
+		d := allow
+		d.Grants = []call.RuleGrant{{Caps: c}}
+		return always(d)
+	}
+	with := func(change func(*call.Decision)) policy { d := allow; change(&d); return always(d) }
+	reads := func(path string) policy {
+		return grants(call.Caps{FS: []call.FS{{Root: "docs", Path: path, Modes: []string{"read"}}}})
+	}
+	bounds := func(b call.Bounds) policy { return grants(call.Caps{Bounds: b}) }
+
+	tests := []struct {
+		code    call.Code
+		station string
+		tool    string             // "" for echo, a host tool
+		policy  engine.Policy      // nil: allow
+		call    func(*call.Call)   // nil: as it is
+		scene   func(*scene)       // nil: as it is
+		do      func(*scene) error // nil: one call
+	}{
+		{code: call.CodeEngineClosed, station: outside, do: func(s *scene) error { s.e.Close(); return s.once() }},
+		{code: call.CodeOverloaded, station: outside, do: (*scene).overloaded},
+		{code: call.CodeRequestInvalid, station: outside, do: (*scene).atTheSocket},
+		{code: call.CodeOwnerConfigDiffers, station: outside, do: (*scene).otherOwner},
+		{code: call.CodeLogUnavailable, station: outside, do: func(s *scene) error { s.log.fail = errors.New("disk full"); return s.once() }},
+
+		{code: call.CodePrincipalInvalid, station: refusal, call: func(c *call.Call) { c.Principal = call.Principal{} }},
+		{code: call.CodeSessionInvalid, station: refusal, call: func(c *call.Call) { c.Session = "so-of-nobody" }},
+		{code: call.CodeArgsTooLarge, station: refusal, call: args(`{"text":"` + strings.Repeat("x", call.MaxArgsBytes) + `"}`)},
+		{code: call.CodeArgsInvalid, station: refusal, call: args(`{"text":"a","text":"b"}`)},
+		{code: call.CodeArgsInexact, station: refusal, call: args(`{"n":9007199254740993}`)},
+		{code: call.CodeAssertedInvalid, station: refusal, call: func(c *call.Call) { c.Asserted = []byte("7") }},
+		{code: call.CodeToolUnknown, station: refusal, call: func(c *call.Call) { c.Tool = "nothing" }},
+		{code: call.CodeArgsSchema, station: refusal, call: args(`{"text":7}`)},
+		{code: call.CodeFactsUnparsable, station: refusal, tool: "word-count", call: args(`{"path":"/docs/../x"}`)},
+		{code: call.CodeToolKind, station: refusal, tool: "mail", call: args(`{"to":"bob"}`)},
+
+		{code: call.CodePolicyDenied, station: refusal, policy: always(call.Decision{})},
+		{code: call.CodePolicyUndefined, station: refusal, policy: fails(call.CodePolicyUndefined)},
+		{code: call.CodePolicyError, station: refusal, policy: fails(call.CodePolicyError)},
+		{code: call.CodePolicyShape, station: refusal, policy: always(call.Decision{Verdict: call.Ask})},
+		{code: call.CodePolicyTimeout, station: refusal, policy: stuck{}, scene: func(s *scene) { s.o.DecideTimeout = time.Millisecond }},
+		{code: call.CodeObligationUnsupported, station: refusal, policy: with(func(d *call.Decision) { d.Redact = jsontext.Value("[]") })},
+		{code: call.CodeCapsTooMany, station: refusal, policy: grants(call.Caps{Secrets: manyNames()})},
+		{code: call.CodeCapsInvalid, station: refusal, policy: grants(call.Caps{FS: []call.FS{{Root: "docs", Path: "..", Modes: []string{"read"}}}})},
+
+		{code: call.CodeRevoked, station: refusal, do: (*scene).revoked},
+		{code: call.CodeRequiresApproval, station: refusal, policy: with(func(d *call.Decision) { d.Verdict, d.Approvals = call.Ask, leads })},
+		{code: call.CodeApprovalDenied, station: refusal, policy: with(func(d *call.Decision) { d.Verdict, d.Approvals = call.Ask, leads }), do: (*scene).votedDown},
+		{code: call.CodeRateLimited, station: refusal, policy: with(func(d *call.Decision) { d.Limits = []call.Limit{{Name: "l", Burst: 1, Cost: 2, Per: "1m"}} })},
+		{code: call.CodeSessionChanged, station: refusal, scene: func(s *scene) { s.o.State = brokenState{err: state.ErrSessionChanged} }},
+		{code: call.CodeStateUnavailable, station: refusal, scene: func(s *scene) { s.o.State = brokenState{err: errors.New("boom")} }},
+
+		{code: call.CodeGuestUnavailable, station: starting, tool: "spin", scene: func(s *scene) { s.o.Guests = nil }},
+		{code: call.CodeRootUnavailable, station: starting, tool: "word-count", policy: reads("missing"), call: args(`{"path":"/docs/x"}`)},
+		{code: call.CodeSecretUnavailable, station: starting, tool: "fetch", policy: grants(web), call: args(`{"url":"https://api.example.com/"}`)},
+		{code: call.CodePathIsLink, station: starting, tool: "word-count", policy: reads("link"), call: args(`{"path":"/docs/x"}`)},
+		{code: call.CodeGrantMismatch, station: starting, scene: (*scene).lateHost},
+		{code: call.CodeMemoryMinimum, station: starting, tool: "spin", policy: bounds(call.Bounds{MemoryBytes: 1})},
+
+		{code: call.CodeOK, station: running},
+		{code: call.CodeToolError, station: running, scene: func(s *scene) { s.fails = errors.New("no") }},
+		{code: call.CodeGuestTrap, station: running, tool: "trap"},
+		{code: call.CodeTimeExceeded, station: running, tool: "spin", policy: bounds(call.Bounds{TimeoutMS: 100})},
+		{code: call.CodeFuelExhausted, station: running, tool: "spin", policy: bounds(call.Bounds{Fuel: 1000})},
+		{code: call.CodeStackExhausted, station: running, tool: "recurse"},
+		{code: call.CodeOutputExceeded, station: running, tool: "chatter"},
+		{code: call.CodeCancelled, station: running, do: (*scene).cancelled},
+		{code: call.CodeUnfinished, station: later, do: (*scene).killed},
+		{code: call.CodeInternal, station: running, scene: func(s *scene) { s.panics = true }},
+	}
+	covered := map[call.Code]bool{}
+	for _, tt := range tests {
+		covered[tt.code] = true
+		t.Run(string(tt.code), func(t *testing.T) {
+			s := newScene(t, tt.tool)
+			if tt.policy != nil {
+				s.o.Policy = tt.policy
+			}
+			if tt.call != nil {
+				tt.call(&s.call)
+			}
+			if tt.scene != nil {
+				tt.scene(s)
+			}
+			s.e = open(t, s.o)
+			if tt.do == nil {
+				tt.do = (*scene).once
+			}
+			s.check(tt.code, tt.station, tt.do(s))
+		})
+	}
+	for _, c := range call.Codes() {
+		if !covered[c.Code] {
+			t.Errorf("%s is not in the table", c.Code)
+		}
+	}
+}
+
+var leads = []call.ApprovalRule{{Name: "lead", Count: 1, From: call.From{Roles: []string{"lead"}}}}
+
+var web = call.Caps{HTTP: []call.HTTP{{
+	Hosts: []string{"api.example.com"}, Ports: []int{443}, Methods: []string{"GET"}, Paths: []string{"/"},
+	Networks: []string{"public"}, Secret: &call.Secret{Name: "key", As: "bearer"},
+}}}
+
+// manyNames are more than any list of capabilities may have.
+func manyNames() (out []string) {
+	for i := range 65 {
+		out = append(out, fmt.Sprintf("s%d", i))
+	}
+	return out
+}
+
+const countManifest = `
+name: word-count
+description: reads a file
+kind: host
+class: read
+facts: {paths: [{at: /path, mode: read}]}
+input: {type: object, properties: {path: {type: string}}, required: [path], additionalProperties: false}
+caps: {fs: [{root: docs, path: ., modes: [read]}]}
+`
+
+const fetchManifest = `
+name: fetch
+description: fetches a page
+kind: host
+class: read
+facts: {urls: [{at: /url, method: GET}]}
+input: {type: object, properties: {url: {type: string}}, required: [url], additionalProperties: false}
+caps:
+  http: [{hosts: [api.example.com], ports: [443], methods: [GET], paths: [/], networks: [public], secret: {name: key, as: bearer}}]
+`
+
+// trapModule is (module (func (export "_start") unreachable)).
+const trapModule = "\x00asm\x01\x00\x00\x00\x01\x04\x01\x60\x00\x00\x03\x02\x01\x00\x07\x0a\x01\x06_start\x00\x00\x0a\x05\x01\x03\x00\x00\x0b"
+
+// scene is an engine with one tool and one call of it.
+type scene struct {
+	t      *testing.T
+	o      engine.Options
+	e      *engine.Engine
+	log    *memory
+	tool   *counted
+	call   call.Call
+	fails  error // what the tool returns
+	panics bool
+}
+
+func newScene(t *testing.T, tool string) *scene {
+	t.Helper()
+	s := &scene{t: t, log: &memory{}, tool: &counted{}, call: call.Call{Principal: alice, Tool: tool}}
+	s.tool.fn = func(context.Context, *hostfx.Effects, echoArgs) (string, error) {
+		if s.panics {
+			panic("canary")
+		}
+		return "ran", s.fails
+	}
+	none := func(context.Context, *hostfx.Effects, map[string]string) (string, error) { return "ran", nil }
+	s.o = engine.Options{Policy: always(allow), Log: s.log}
+	switch tool {
+	case "":
+		s.call.Tool = "echo"
+		s.o.Tools = []engine.Tool{s.tool.tool()}
+	case "word-count":
+		s.o.Tools, s.o.Host = []engine.Tool{engine.Host(countManifest, none)}, s.docs()
+	case "fetch":
+		s.o.Tools = []engine.Tool{engine.Host(fetchManifest, none)}
+	case "mail":
+		s.o.Tools = []engine.Tool{engine.External(mailManifest)}
+	default:
+		guests, err := sandbox.New(t.Context(), sandbox.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { guests.Close(context.Background()) })
+		dir := ""
+		if tool == "trap" {
+			dir = guestDir(t, tool, "{type: object, additionalProperties: false}", []byte(trapModule))
+		} else {
+			dir = guestTool(t, tool, "{type: object, additionalProperties: false}")
+		}
+		s.o.Tools, s.o.Guests = []engine.Tool{engine.Wasm(dir)}, guests
+	}
+	return s
+}
+
+// docs is a host with a root that holds a link.
+func (s *scene) docs() *hostfx.Host {
+	dir := s.t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "real"), 0o700), os.Symlink("real", filepath.Join(dir, "link"))); err != nil {
+		s.t.Fatal(err)
+	}
+	h, err := hostfx.New(hostfx.Options{Roots: []hostfx.Root{{Name: "docs", Path: dir}}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { h.Close() })
+	return h
+}
+
+func (s *scene) once() error { _, err := s.e.Do(s.t.Context(), s.call); return err }
+
+// check compares what the caller was told and what the log says with the code and
+// its station.
+func (s *scene) check(want call.Code, station string, err error) {
+	t := s.t
+	t.Helper()
+	told := call.CodeOK
+	if d, ok := errors.AsType[*engine.Denial](err); ok {
+		told = d.Code
+	} else if te, ok := errors.AsType[*engine.ToolError](err); ok {
+		told = te.Result.Outcome.Code
+	} else if err != nil {
+		told = call.CodeOf(err, call.CodeInternal)
+	}
+	if station == later {
+		told = want
+	}
+	if told != want {
+		t.Fatalf("the caller is told %v, want %s", err, want)
+	}
+	s.e.Close()
+	recs := s.log.decoded(t)
+	if n := len(recs); n > 2 { // of the last call only
+		recs = recs[n-1:]
+		if station != refusal {
+			t.Fatalf("%d records", n)
+		}
+	}
+	var ended call.Status
+	switch station {
+	case outside:
+		if want != call.CodeOverloaded && len(recs) > 0 {
+			t.Errorf("records %+v", recs)
+		}
+		return
+	case refusal:
+		last := recs[len(recs)-1]
+		if last.Type != call.TypeDecision || last.Code != want || last.Verdict == call.Allow || s.tool.count() != 0 {
+			t.Errorf("records %+v, %d runs", recs, s.tool.count())
+		}
+		return
+	case starting:
+		ended = call.NotStarted
+	case running:
+		if ended = call.Failed; want == call.CodeOK {
+			ended = call.Succeeded
+		}
+	case later:
+		ended = call.Unfinished
+	}
+	if len(recs) != 2 || recs[0].Verdict != call.Allow || recs[0].Code != "" || recs[1].Type != call.TypeOutcome || recs[1].Code != want || recs[1].Outcome.Status != ended {
+		t.Errorf("records %+v", recs)
+	}
+	if station == starting && s.tool.count() != 0 {
+		t.Error("the tool ran")
+	}
+}
+
+func (s *scene) overloaded() error {
+	hold, held := make(chan struct{}), make(chan struct{})
+	s.tool.fn = func(context.Context, *hostfx.Effects, echoArgs) (string, error) { close(held); <-hold; return "", nil }
+	s.o.MaxCalls, s.o.Log = 1, &memory{}
+	s.e = open(s.t, s.o)
+	done := make(chan error)
+	go func() { done <- s.once() }()
+	<-held
+	_, err := s.e.Do(s.t.Context(), s.call)
+	close(hold)
+	if first := <-done; first != nil {
+		s.t.Error(first)
+	}
+	return err
+}
+
+func (s *scene) revoked() error {
+	if err := s.e.Revoke(s.t.Context(), call.Revocation{Tool: "echo"}); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.once()
+}
+
+func (s *scene) votedDown() error {
+	id := asked(s.t, s.e, s.call)
+	by := call.Principal{ID: "lena", Kind: "user", Roles: []string{"lead"}, Auth: call.Auth{Method: "token"}}
+	mustVote(s.t, s.e, id, by, true)
+	return s.once()
+}
+
+// lateHost opens a grant when it is long over.
+func (s *scene) lateHost() {
+	h, err := hostfx.New(hostfx.Options{Now: func() time.Time { return time.Now().Add(time.Hour) }})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.o.Host = h
+}
+
+func (s *scene) cancelled() error {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	s.tool.fn = func(ctx context.Context, _ *hostfx.Effects, _ echoArgs) (string, error) {
+		cancel()
+		<-ctx.Done()
+		return "", ctx.Err()
+	}
+	_, err := s.e.Do(ctx, s.call)
+	return err
+}
+
+// killed loses the record of the outcome, as a process that dies does.
+func (s *scene) killed() error {
+	err := s.once()
+	s.e.Close()
+	s.log.records = s.log.records[:1]
+	s.e = open(s.t, s.o)
+	return err
+}
+
+// project opens an owner of a new project.
+func (s *scene) project() local.Config {
+	dir := filepath.Join(s.t.TempDir(), "p")
+	if err := project.Write(dir); err != nil {
+		s.t.Fatal(err)
+	}
+	c := local.Config{Data: filepath.Join(dir, "data"), Bundle: filepath.Join(dir, "bundle"), HostTools: s.o.Tools, DecideTimeout: time.Minute}
+	e, err := local.Open(s.t.Context(), c)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { e.Close() })
+	return c
+}
+
+func (s *scene) otherOwner() error {
+	c := s.project()
+	c.Node = "another"
+	_, err := local.Dial(s.t.Context(), c)
+	return err
+}
+
+func (s *scene) atTheSocket() error {
+	k, err := local.Dial(s.t.Context(), s.project())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer k.Close()
+	s.call.Tool = "\xff" // no JSON
+	_, err = k.Do(s.t.Context(), s.call)
+	return err
+}

@@ -1,0 +1,156 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/callgate/callgate/engine"
+	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/state"
+)
+
+// Whatever happened before, the next call ends as its explanation says, and
+// explanations change nothing.
+func TestExplainSaysWhatDoDoes(t *testing.T) {
+	said := map[call.Code]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		now := newClock()
+		p := policy(func(in *call.Input) (call.Decision, error) {
+			text := string(in.Args.Bytes())
+			d := allow
+			switch {
+			case strings.Contains(text, "deny"), strings.Contains(text, "out") && len(in.Session.Labels) > 0:
+				return call.Decision{Verdict: call.Deny, Revisions: allow.Revisions}, nil
+			case strings.Contains(text, "ask"):
+				d = asking(oneLead)
+			case strings.Contains(text, "label"):
+				d.Labels = []string{"seen"}
+			}
+			if strings.Contains(text, "limit") {
+				d.Limits = []call.Limit{{Name: "few", Key: in.Principal.ID, Burst: 2, Per: "5m"}}
+			}
+			return d, nil
+		})
+		log := &memory{}
+		e, err := engine.New(engine.Options{Policy: p, Log: log, Tools: []engine.Tool{(&counted{}).tool()}, Now: now.Now, DecideTimeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		calls := func() call.Call {
+			c := echo(rapid.SampledFrom([]string{"", "limit", "limit", "ask", "ask", "ask limit", "label", "out", "deny"}).Draw(t, "text"))
+			c.Principal.ID = rapid.SampledFrom([]string{"alice", "bob"}).Draw(t, "who")
+			if rapid.IntRange(0, 9).Draw(t, "broken") == 0 {
+				c.Args = rapid.SampledFrom([]jsontext.Value{[]byte(`{`), []byte(`{"x":1}`), []byte(`{"n":1e400}`)}).Draw(t, "args")
+			}
+			return c
+		}
+		var ids []string
+		for range rapid.IntRange(1, 40).Draw(t, "operations") {
+			now.add(time.Duration(rapid.SampledFrom([]int{0, 0, 0, 10, 150, 4000}).Draw(t, "pause")) * time.Second)
+			switch n := rapid.IntRange(0, 20).Draw(t, "operation"); {
+			case n < 13:
+				for range rapid.IntRange(0, 3).Draw(t, "others") {
+					explain(t, e, calls())
+				}
+				c := calls()
+				before := recorded(t, log)
+				x := explain(t, e, c)
+				if got := recorded(t, log); got != before {
+					t.Fatalf("%d records more", got-before)
+				}
+				_, err := e.Do(t.Context(), c)
+				got := code(err)
+				if err == nil {
+					got = call.CodeOK
+				}
+				if x.Code != got {
+					t.Fatalf("%s was explained as %+v and ended as %v", c.Args, x, err)
+				}
+				said[got]++
+				d, _ := errors.AsType[*engine.Denial](err)
+				switch {
+				case got == call.CodeRateLimited && !cmp.Equal(d.RetryAfter.Milliseconds(), x.Limits[0].RetryMS):
+					t.Fatalf("wait %v, explained was %+v", d.RetryAfter, x.Limits)
+				case got == call.CodeRequiresApproval && x.ApprovalID != "" && x.ApprovalID != d.ApprovalID:
+					t.Fatalf("explained by %s, waits for %s", x.ApprovalID, d.ApprovalID)
+				case got == call.CodeRequiresApproval:
+					ids = append(ids, d.ApprovalID)
+				}
+			case n < 19 && len(ids) > 0:
+				v := engine.Vote{Approval: rapid.SampledFrom(ids[max(0, len(ids)-2):]).Draw(t, "approval"), By: lead, Deny: rapid.Bool().Draw(t, "deny")}
+				if _, err := e.Vote(t.Context(), v); err != nil && !errors.Is(err, state.ErrNoApproval) {
+					t.Fatal(err)
+				}
+			case n == 20 && rapid.IntRange(0, 3).Draw(t, "revoke") == 0:
+				r := rapid.SampledFrom([]call.Revocation{{Epoch: 1}, {Principal: engine.PrincipalDigest(alice)}}).Draw(t, "revocation")
+				if err := e.Revoke(t.Context(), r); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+	for _, c := range []call.Code{call.CodeOK, call.CodePolicyDenied, call.CodeRequiresApproval, call.CodeApprovalDenied, call.CodeRateLimited, call.CodeArgsInvalid, call.CodeRevoked} {
+		if said[c] == 0 {
+			t.Errorf("no call ended with %s: %v", c, said)
+		}
+	}
+}
+
+// moving is a store whose session moves so often after policy has seen it.
+type moving struct {
+	state.Store
+	often int
+}
+
+func (m *moving) Admit(ctx context.Context, a state.Admission) (state.Answer, error) {
+	if m.often > 0 {
+		m.often--
+		return state.Answer{}, state.ErrSessionChanged
+	}
+	return m.Store.Admit(ctx, a)
+}
+
+func TestExplainDecidesAgain(t *testing.T) {
+	s := &moving{Store: state.NewLocal()}
+	e := open(t, engine.Options{Policy: always(allow), State: s, Log: &memory{}, Tools: []engine.Tool{(&counted{}).tool()}})
+	for often, want := range map[int]call.Code{0: call.CodeOK, 2: call.CodeOK, 3: call.CodeSessionChanged} {
+		s.often = often
+		if x := explain(t, e, echo("x")); x.Code != want || (x.Caps != nil) != (want == call.CodeOK) {
+			t.Errorf("moved %d times: %+v, want %s", often, x, want)
+		}
+	}
+}
+
+// Whoever waits as long as told does not come a moment too early.
+func TestExplainWaits(t *testing.T) {
+	d := allow
+	d.Limits = []call.Limit{{Name: "one", Key: "k", Burst: 1, Per: "1m"}}
+	now := newClock()
+	p := policy(func(*call.Input) (call.Decision, error) { return d, nil })
+	e := open(t, engine.Options{Policy: p, Log: &memory{}, Now: now.Now, Tools: []engine.Tool{(&counted{}).tool()}})
+	if _, err := e.Do(t.Context(), echo("x")); err != nil {
+		t.Fatal(err)
+	}
+	now.add(1)
+	x := explain(t, e, echo("x"))
+	if x.Code != call.CodeRateLimited || x.Limits[0].RetryMS != 60_000 {
+		t.Errorf("Explain = %+v", x)
+	}
+	now.add(time.Duration(x.Limits[0].RetryMS) * time.Millisecond)
+	if x := explain(t, e, echo("x")); x.Code != call.CodeOK {
+		t.Errorf("after the wait: %+v", x)
+	}
+	d.Limits[0].Cost = 2
+	if x := explain(t, e, echo("x")); x.Code != call.CodeRateLimited || x.Limits[0].RetryMS != math.MaxInt64/1_000_000 {
+		t.Errorf("one that never passes: %+v", x)
+	}
+}
