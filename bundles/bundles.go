@@ -3,7 +3,8 @@
 // [Base] is the library that makes one decision out of the words that rules say.
 // It is vendored into a project, under callgate/ in its bundle, so that plain OPA
 // runs the project's policy as it stands; [Digest] tells whether that copy is the
-// one that was shipped. [Project] is the policy that a new project starts with.
+// one that was shipped. [Project] is the policy that a new project starts with, and
+// [Starter] one for whoever would rather write no Rego.
 package bundles
 
 import (
@@ -25,12 +26,27 @@ var base embed.FS
 //go:embed project
 var project embed.FS
 
+//go:embed web
+var web embed.FS
+
+// A test of the example data stays behind: the data is there to be changed.
+//
+//go:embed starter/shape.rego starter/starter.rego starter/starter_test.rego starter/starter/data.json
+var starter embed.FS
+
 // Base returns the base library, without its tests.
 func Base() fs.FS { return sub(base, "base") }
 
 // Project returns a small policy with its data and tests. It needs [Base] under
 // callgate/ beside it.
 func Project() fs.FS { return sub(project, "project") }
+
+// Web returns what the demo adds to [Project]: who may fetch from which service.
+func Web() fs.FS { return sub(web, "web") }
+
+// Starter returns a policy that is configured by starter/data.json alone, with an
+// example of it for the same tools as [Project]. It needs [Base] likewise.
+func Starter() fs.FS { return sub(starter, "starter") }
 
 func sub(f fs.FS, dir string) fs.FS {
 	s, err := fs.Sub(f, dir)

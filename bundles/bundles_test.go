@@ -29,11 +29,11 @@ func opa(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// vendored is the project as init writes it.
-func vendored(t *testing.T) string {
+// vendored is a policy with the base library beside it, as init writes it.
+func vendored(t *testing.T, policy fs.FS) string {
 	t.Helper()
 	dir := t.TempDir()
-	for to, from := range map[string]fs.FS{dir: bundles.Project(), filepath.Join(dir, "callgate"): bundles.Base()} {
+	for to, from := range map[string]fs.FS{dir: policy, filepath.Join(dir, "callgate"): bundles.Base()} {
 		if err := os.CopyFS(to, from); err != nil {
 			t.Fatal(err)
 		}
@@ -41,8 +41,21 @@ func vendored(t *testing.T) string {
 	return dir
 }
 
+// shipped are the directories that plain OPA has to take: the library alone, the
+// policies as init writes them, and the starter with the test of its example.
+func shipped(t *testing.T) map[string]string {
+	web := vendored(t, bundles.Project())
+	if err := os.CopyFS(web, bundles.Web()); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{
+		"base": "base", "project": vendored(t, bundles.Project()), "project with web": web,
+		"starter": vendored(t, bundles.Starter()), "starter example": vendored(t, os.DirFS("starter")),
+	}
+}
+
 func TestPlainOPA(t *testing.T) {
-	for name, dir := range map[string]string{"base": "base", "project": vendored(t)} {
+	for name, dir := range shipped(t) {
 		t.Run(name, func(t *testing.T) {
 			opa(t, "test", "-b", "--fail-on-empty", dir)
 			opa(t, "check", "-b", "--strict", "-s", schema, "--capabilities", capabilities, dir)
@@ -54,7 +67,7 @@ func TestPlainOPA(t *testing.T) {
 // What the input does not have is an error for authors before it is one for
 // the engine.
 func TestPlainOPAChecksTheInput(t *testing.T) {
-	dir := vendored(t)
+	dir := vendored(t, bundles.Project())
 	src := "package callgate.rules\n\ndeny contains \"x\" if input.tool.nmae == \"x\"\n"
 	if err := os.WriteFile(filepath.Join(dir, "typo.rego"), []byte(src), 0o600); err != nil {
 		t.Fatal(err)
@@ -71,7 +84,7 @@ func TestCoverage(t *testing.T) {
 			NotCovered []any `json:"not_covered"`
 		} `json:"files"`
 	}
-	for name, dir := range map[string]string{"base": "base", "project": vendored(t)} {
+	for name, dir := range shipped(t) {
 		out := opa(t, "test", "-b", "--coverage", "--format", "json", dir)
 		if err := json.Unmarshal([]byte(out), &report); err != nil {
 			t.Fatal(err)
@@ -79,7 +92,7 @@ func TestCoverage(t *testing.T) {
 		for file, f := range report.Files {
 			switch {
 			case filepath.Base(file) == "words.rego": // rules that never hold: each word with nothing in it
-			case name == "project" && strings.Contains(file, "/callgate/"):
+			case name != "base" && strings.Contains(file, "/callgate/"):
 			case len(f.NotCovered) > 0:
 				t.Errorf("%s: not covered: %v", file, f.NotCovered)
 			}
@@ -89,6 +102,15 @@ func TestCoverage(t *testing.T) {
 		}
 		clear(report.Files)
 	}
+}
+
+// Whoever changes the data keeps a bundle whose tests pass.
+func TestStarterTestsNeedNoExample(t *testing.T) {
+	dir := vendored(t, bundles.Starter())
+	if err := os.WriteFile(filepath.Join(dir, "starter", "data.json"), []byte(`{"tools": {}, "frozen": true}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	opa(t, "test", "-b", "--fail-on-empty", dir)
 }
 
 func TestBaseIsAllOfIt(t *testing.T) {
@@ -139,7 +161,7 @@ func TestDigest(t *testing.T) {
 			t.Errorf("%s does not matter", name)
 		}
 	}
-	if got, want := of(os.DirFS(filepath.Join(vendored(t), "callgate"))), of(bundles.Base()); got != want {
+	if got, want := of(os.DirFS(filepath.Join(vendored(t, bundles.Project()), "callgate"))), of(bundles.Base()); got != want {
 		t.Errorf("a copy of Base() is %s, Base() is %s", got, want)
 	}
 	if _, err := bundles.Digest(fstest.MapFS{"a": {Mode: fs.ModeSymlink}}); err == nil {

@@ -1,13 +1,15 @@
 package rego
 
 import (
+	"bytes"
 	"errors"
-	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.yaml.in/yaml/v3"
 )
 
 // checkFiles refuses what OPA would leave out of the bundle without a word, or
@@ -20,7 +22,7 @@ func checkFiles(fsys fs.FS) error {
 			return err
 		}
 		if err := checkFile(fsys, name, d); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			errs = append(errs, &fault{name, err})
 		}
 		return nil
 	})
@@ -29,7 +31,7 @@ func checkFiles(fsys fs.FS) error {
 
 func checkFile(fsys fs.FS, name string, d fs.DirEntry) error {
 	if !d.Type().IsRegular() {
-		return errors.New("not a regular file, OPA would ignore it")
+		return errIrregular
 	}
 	switch base := path.Base(name); {
 	case base == "data.json":
@@ -39,13 +41,33 @@ func checkFile(fsys fs.FS, name string, d fs.DirEntry) error {
 		}
 		// OPA keeps the last of two equal keys.
 		if _, err := jsontext.AppendFormat(nil, b); err != nil {
+			return &quoting{"is not JSON", err}
+		}
+	case base == "data.yaml" || base == "data.yml":
+		b, err := fs.ReadFile(fsys, name)
+		if err != nil {
 			return err
 		}
-	case base == "data.yaml" || base == "data.yml" || base == ".signatures.json":
+		return wholeYAML(b)
+	case base == ".signatures.json":
 	case hasSuffix(base, ".json", ".yaml", ".yml"):
 		return errors.New("OPA reads data only from files named data.json or data.yaml")
 	case hasSuffix(base, ".wasm", ".pb"):
 		return errors.New("compiled policies and manifests are not read")
+	}
+	return nil
+}
+
+// wholeYAML refuses YAML of which OPA would leave something out: the first of two
+// equal keys, or all documents but one.
+func wholeYAML(b []byte) error {
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return &quoting{"is not YAML", err}
+	}
+	if err := d.Decode(&v); !errors.Is(err, io.EOF) {
+		return errors.New("holds more than one document")
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	gojson "github.com/go-json-experiment/json"
+	"github.com/open-policy-agent/opa/v1/ast"
 
 	"github.com/callgate/callgate/bundles"
 	"github.com/callgate/callgate/engine/call"
@@ -72,6 +73,32 @@ func kind(v any) string {
 	}
 }
 
+// treeOf is an input as a tree to mutate.
+func treeOf(t *testing.T, in *call.Input) (tree any) {
+	t.Helper()
+	b, err := gojson.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &tree); err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+func valueOf(t *testing.T, tree any) ast.Value {
+	t.Helper()
+	b, err := json.Marshal(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := parseValue(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
 func TestMutantsNeverGetMore(t *testing.T) {
 	p := mustOpen(t, withBase(t, bundles.Project()))
 	calls := map[string]func() *call.Input{
@@ -99,26 +126,11 @@ func TestMutantsNeverGetMore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := gojson.Marshal(in)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var tree any
-			if err := json.Unmarshal(b, &tree); err != nil {
-				t.Fatal(err)
-			}
+			tree := treeOf(t, in)
 			n := 0
 			mutants(tree, func(what string, mutant any) {
 				n++
-				b, err := json.Marshal(mutant)
-				if err != nil {
-					t.Fatal(err)
-				}
-				v, err := parseValue(b)
-				if err != nil {
-					t.Fatal(err)
-				}
-				d, err := p.decide(t.Context(), v, in.Env.NowNS)
+				d, err := p.decide(t.Context(), valueOf(t, mutant), in.Env.NowNS)
 				if err != nil || d.Verdict == call.Deny {
 					return
 				}

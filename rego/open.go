@@ -30,16 +30,17 @@ type Options struct {
 	Name string
 }
 
-// Open reads the bundle in fsys, which is usually os.DirFS of its directory,
-// and compiles it.
+// Open reads the bundle in fsys, which is usually what [Load] returns, and compiles
+// it.
 //
 // # Errors
 //
 // Open reports what is wrong with file and line, and as much of it as it can
 // find at once: syntax, types, fields that the input does not have, builtins
 // outside [Capabilities], data under a rule, rules in the base library's packages
-// that are not its own, files that OPA would silently leave out, a missing entrypoint, and an answer other than no to a call by nobody of
-// nothing.
+// that are not its own, files that OPA would silently leave out, data.starter that
+// does not fit rego/schema/data.json, a missing entrypoint, and an answer other
+// than no to a call by nobody of nothing. [Places] of the error are what to mend.
 func Open(ctx context.Context, fsys fs.FS, o Options) (*Policy, error) {
 	if o.Name == "" {
 		o.Name = "policy"
@@ -61,6 +62,9 @@ func open(ctx context.Context, fsys fs.FS, name string) (*Policy, error) {
 		return nil, err
 	}
 	if err := checkPackages(b); err != nil {
+		return nil, err
+	}
+	if err := checkStarter(b.Data); err != nil {
 		return nil, err
 	}
 	digest, err := digest(b)
@@ -112,7 +116,7 @@ func read(fsys fs.FS, caps *ast.Capabilities) (*bundle.Bundle, error) {
 	}
 	for _, m := range b.Modules {
 		if v := m.Parsed.RegoVersionSpan().Min(); v != ast.RegoV1 && v != ast.RegoV2 {
-			return nil, fmt.Errorf("%s: the manifest asks for an older Rego", m.Path)
+			return nil, &fault{m.Path, errors.New("the manifest asks for an older Rego")}
 		}
 	}
 	return &b, nil
@@ -143,7 +147,7 @@ func compile(b *bundle.Bundle, caps *ast.Capabilities, hasData func([]string) (b
 		errs = append(errs, c.Errors)
 	}
 	if len(c.GetRules(ast.MustParseRef(entrypoint))) == 0 && !c.Failed() {
-		errs = append(errs, fmt.Errorf("there is no rule %s", entrypoint))
+		errs = append(errs, &fault{entrypoint, errors.New("there is no rule data.callgate.decision")})
 	}
 	return c, errors.Join(errs...)
 }
@@ -164,7 +168,7 @@ func (p *Policy) probe(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("asked about an empty call: %w", err)
 	case d.Verdict != call.Deny:
-		return fmt.Errorf("asked about an empty call: answers %s, and must deny", d.Verdict)
+		return &fault{entrypoint, fmt.Errorf("asked about an empty call: answers %s, and must deny", d.Verdict)}
 	}
 	return nil
 }

@@ -33,10 +33,10 @@ func checkPackages(b *bundle.Bundle) error {
 		if inside(m) || !ours || name == "callgate.rules" || strings.HasSuffix(name, "_test") {
 			continue
 		}
-		errs = append(errs, fmt.Errorf("%s: package %s belongs to the base library; rules go into callgate.rules", m.Parsed.Package.Location, name))
+		errs = append(errs, &fault{m.Parsed.Package.Location.String(), fmt.Errorf("package %s belongs to the base library; rules go into callgate.rules", name)})
 	}
 	if _, ok := b.Data["callgate"]; ok {
-		errs = append(errs, errors.New("data under callgate belongs to the base library"))
+		errs = append(errs, &fault{"data.callgate", errors.New("data under callgate belongs to the base library")})
 	}
 	return errors.Join(errs...)
 }

@@ -12,7 +12,7 @@ import (
 func checkZones(m *ast.Module) []error {
 	var errs []error
 	say := func(l *ast.Location, name string) {
-		errs = append(errs, fmt.Errorf(`%s: %s takes env.now_ns, time.now_ns() or [ns, "Area/City"] with the zone written out, and never "Local"`, l, name))
+		errs = append(errs, &fault{l.String(), fmt.Errorf(`%s takes env.now_ns, time.now_ns() or [ns, "Area/City"] with the zone written out, and never "Local"`, name)})
 	}
 	check := func(l *ast.Location, op ast.Ref, operands []*ast.Term) {
 		for i := 0; i < zoned(op) && i < len(operands); i++ {

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"text/tabwriter"
+	"time"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
@@ -20,6 +24,7 @@ import (
 type callParams struct {
 	as, kind, tenant, tool, args, justification, output string
 	roles                                               []string
+	dryRun                                              bool
 }
 
 func newCall() *cobra.Command {
@@ -31,9 +36,14 @@ func newCall() *cobra.Command {
 recorded, the tool runs within its grant, and what it did is recorded.
 
 The tool's output goes to stdout. With -o json the whole result does. Who calls is
-only asserted by --as, and recorded as such.`,
+only asserted by --as, and recorded as such.
+
+With --dry-run nothing runs, nothing is used up, nobody is asked and nothing is
+recorded: it says what would become of the call now, and why. It exits with 0 if
+the call would run, 1 if it would be refused or had to wait, 2 if it cannot tell.`,
 		Example: `  callgate call --as alice --roles analyst --tool read-file --args '{"path": "/docs/welcome.txt"}'
   callgate call --as alice --roles analyst --tool read-file --args @args.json -o json
+  callgate call --as alice --roles analyst --tool read-file --args @args.json --dry-run
   echo '{"path": "/docs/welcome.txt"}' | callgate call --as alice --roles analyst --tool read-file --args -`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.run(cmd) },
@@ -48,6 +58,7 @@ only asserted by --as, and recorded as such.`,
 	f.StringVar(&p.tool, "tool", "", "name of the tool")
 	f.StringVar(&p.args, "args", "{}", "arguments: JSON, @file, or - for stdin")
 	f.StringVar(&p.justification, "justification", "", "why, in the caller's own words")
+	f.BoolVar(&p.dryRun, "dry-run", false, "only say what would become of the call")
 	for _, name := range []string{"as", "tool"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
 			panic(err) // the flag was defined above
@@ -68,6 +79,10 @@ func (p *callParams) run(cmd *cobra.Command) error {
 	g, err := local.Join(cmd.Context(), conf.local(cmd.ErrOrStderr()))
 	if err != nil {
 		return err
+	}
+	if p.dryRun {
+		x, err := g.Explain(cmd.Context(), c)
+		return p.explained(cmd, x, errors.Join(err, g.Close()))
 	}
 	res, callErr := g.Do(cmd.Context(), c)
 	// For an owner, the outcome is durable once the gate is closed.
@@ -201,6 +216,105 @@ func report(cmd *cobra.Command, format, tool string, res *engine.Result, err err
 		err = fmt.Errorf("%w [call %s, record %d]", err, r.Call, r.Record)
 	}
 	return exitWith(code, err)
+}
+
+// explained prints what would become of the call and returns the exit code that it
+// would have, as far as that is known.
+func (p *callParams) explained(cmd *cobra.Command, x *engine.Explanation, err error) error {
+	if d, ok := errors.AsType[*engine.Denial](err); ok {
+		return exitWith(exitOf(d.Code.Info().Class), err)
+	}
+	if err != nil {
+		return err
+	}
+	if p.output == "json" {
+		err = writeJSON(cmd.OutOrStdout(), x)
+	} else {
+		err = printExplanation(cmd.OutOrStdout(), p.tool, x)
+	}
+	if err != nil {
+		return err
+	}
+	return exitWith(exitOf(x.Code.Info().Class), nil)
+}
+
+func printExplanation(w io.Writer, tool string, x *engine.Explanation) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, format string, a ...any) {
+		// One line, whatever a policy wrote: none may look like another.
+		fmt.Fprintf(t, "%s\t%s\n", name, strings.NewReplacer("\n", " ", "\t", " ").Replace(clean(fmt.Sprintf(format, a...))))
+	}
+	switch x.Verdict {
+	case call.Allow:
+		line("verdict", "%s would run", tool)
+	case call.Ask:
+		line("verdict", "%s would have to wait", tool)
+	default:
+		line("verdict", "%s would be refused", tool)
+	}
+	if x.Code != call.CodeOK {
+		line("code", "%s: %s", x.Code, x.Code.Info().Meaning)
+	}
+	if x.Detail != "" {
+		line("detail", "%s", x.Detail)
+	}
+	for _, r := range x.Reasons {
+		line("reason", "%s", strings.TrimSpace(r.Code+" "+r.Message))
+		if r.Remedy != "" {
+			line("remedy", "%s", r.Remedy)
+		}
+	}
+	if x.Tool.Name != "" {
+		line("tool", "%s (%s, %s) %s", x.Tool.Name, x.Tool.Kind, x.Tool.Class, x.Tool.Digest)
+	}
+	if x.Args != nil {
+		line("arguments", "%s", x.Args)
+	}
+	facts, factsErr := json.Marshal(x.Facts)
+	caps, capsErr := json.Marshal(x.Caps)
+	if err := errors.Join(factsErr, capsErr); err != nil {
+		return err
+	}
+	if string(facts) != "{}" {
+		line("facts", "%s", facts)
+	}
+	if x.Caps != nil {
+		line("could do", "%s", caps)
+	}
+	for _, l := range x.Limits {
+		line("limit", "%s", left(l))
+	}
+	if len(x.Approvals) > 0 {
+		line("needs", "%s", needs(x.Approvals))
+	}
+	if x.ApprovalID != "" {
+		line("approval", "%s is %s", x.ApprovalID, x.Standing)
+	} else if len(x.Approvals) > 0 {
+		line("approval", "nobody is asked yet")
+	}
+	if len(x.Labels) > 0 {
+		line("labels", "%s", strings.Join(x.Labels, ", "))
+	}
+	if x.Session != "" {
+		line("session", "%s", x.Session)
+	}
+	for _, r := range x.Policy {
+		line("policy", "%s %s %s", r.Name, cmp.Or(r.Revision, "-"), r.Digest)
+	}
+	return t.Flush()
+}
+
+// left says what one limit has to say.
+func left(l engine.ExplainedLimit) string {
+	wait := time.Duration(l.RetryMS) * time.Millisecond
+	switch {
+	case l.RetryMS == 0:
+		return fmt.Sprintf("%s: %d of %d left after this call", l.Name, l.Remaining, l.Limit)
+	case l.RetryMS >= 1<<62/int64(time.Millisecond):
+		return fmt.Sprintf("%s: %d of %d left, which is never enough", l.Name, l.Remaining, l.Limit)
+	default:
+		return fmt.Sprintf("%s: %d of %d left, try again in %v", l.Name, l.Remaining, l.Limit, max(wait.Round(time.Second), time.Second))
+	}
 }
 
 func exitWith(code int, err error) error {

@@ -169,6 +169,21 @@ func (k *Client) Do(ctx context.Context, c call.Call) (*engine.Result, error) {
 	return a.Result.result(), nil
 }
 
+// Explain implements [Gate].
+func (k *Client) Explain(ctx context.Context, c call.Call) (*engine.Explanation, error) {
+	a, err := k.ask(ctx, request{Op: opExplain, Call: wireCallOf(c)})
+	if err == nil {
+		err = a.err()
+	}
+	if err == nil && a.Explanation == nil {
+		err = fmt.Errorf("%s: the owner's answer holds no explanation", k.data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.Explanation, nil
+}
+
 // Vote implements [Gate].
 func (k *Client) Vote(ctx context.Context, v engine.Vote) (state.Approval, error) {
 	by := principalOf(v.By)
@@ -305,7 +320,7 @@ func round(ctx context.Context, c *net.UnixConn, line []byte) (a answer, err err
 // claims that are not JSON, or too much of them.
 func unsendable(q request) error {
 	d := &engine.Denial{Tool: string(q.Op), Code: call.CodeRequestInvalid, Receipt: engine.Receipt{Index: -1}}
-	if q.Op == opDo {
+	if q.Call != nil {
 		d.Tool = "unknown tool" // never a name that the caller made up
 	}
 	return d

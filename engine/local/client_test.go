@@ -219,10 +219,10 @@ func TestBadMessages(t *testing.T) {
 // A client says nothing to an owner that it does not understand.
 func TestStrangeOwners(t *testing.T) {
 	for name, says := range map[string]string{
-		"another protocol":  `{"callgate":2,"config":""}` + "\n",
+		"another protocol":  `{"callgate":1,"config":""}` + "\n",
 		"something else":    "220 mail.example ESMTP\n",
 		"without an end":    strings.Repeat("x", 1<<16),
-		"more than a hello": `{"callgate":1,"config":"","more":1}` + "\n",
+		"more than a hello": `{"callgate":2,"config":"","more":1}` + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -17,6 +17,7 @@ import (
 // return [ErrNoOwner], [ErrConfigDiffers] and [ErrUnknown] as well.
 type Gate interface {
 	Do(ctx context.Context, c call.Call) (*engine.Result, error)
+	Explain(ctx context.Context, c call.Call) (*engine.Explanation, error)
 	Vote(ctx context.Context, v engine.Vote) (state.Approval, error)
 	Approvals(ctx context.Context) ([]state.Approval, error)
 	Approval(ctx context.Context, id string) (engine.Question, error)
@@ -121,6 +122,10 @@ func on[T any](ctx context.Context, j *joined, ask func(Gate) (T, error)) (T, er
 
 func (j *joined) Do(ctx context.Context, c call.Call) (*engine.Result, error) {
 	return on(ctx, j, func(g Gate) (*engine.Result, error) { return g.Do(ctx, c) })
+}
+
+func (j *joined) Explain(ctx context.Context, c call.Call) (*engine.Explanation, error) {
+	return on(ctx, j, func(g Gate) (*engine.Explanation, error) { return g.Explain(ctx, c) })
 }
 
 func (j *joined) Vote(ctx context.Context, v engine.Vote) (state.Approval, error) {

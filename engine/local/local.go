@@ -30,13 +30,11 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/callgate/callgate/bundles"
 	"github.com/callgate/callgate/engine"
 	"github.com/callgate/callgate/engine/audit"
 	"github.com/callgate/callgate/engine/state"
 	"github.com/callgate/callgate/engine/tool"
 	"github.com/callgate/callgate/hostfx"
-	"github.com/callgate/callgate/rego"
 	"github.com/callgate/callgate/sandbox"
 )
 
@@ -53,11 +51,17 @@ var (
 // Config says where everything is. Data and Bundle are required.
 type Config struct {
 	Data   string // directory of the log, keys and caches; made when missing
-	Bundle string // directory of the policy
+	Bundle string // directory of the policy, or an archive NAME.tar.gz of it
 	Tools  string // directory with one directory for each wasm tool; "" means none
 	Roots  []hostfx.Root
 
-	// HostTools are tools written in Go, beside those in Tools.
+	// What tools may be let to over HTTP, and with what.
+	CA       string           // PEM file of authorities that are trusted beside the system's; "" means none
+	Networks []hostfx.Network // that policies may grant, beside "public"
+	Names    []hostfx.Name    // hosts whose addresses are fixed
+	Secrets  []Secret         // credentials that policies may name
+
+	// HostTools are tools written in Go, and external ones, beside those in Tools.
 	HostTools []engine.Tool
 
 	// Ceiling is a YAML file of the capabilities that no tool may exceed; ""
@@ -73,6 +77,14 @@ type Config struct {
 	// AssertedApprovers lets identities vote that nothing but a word vouches for.
 	// For demonstrations alone.
 	AssertedApprovers bool
+
+	// Watch is how often an owner looks whether the files of the policy changed.
+	// It takes them up when all of them are well, and else goes on with the last
+	// good ones. Zero: every second; negative: never.
+	Watch time.Duration
+
+	// polls are in place of a ticker, for tests. Each is closed once it is over.
+	polls <-chan chan struct{}
 }
 
 // Engine is an engine that owns its data directory until Close, and answers the
@@ -110,11 +122,12 @@ func Open(ctx context.Context, c Config) (_ *Engine, err error) {
 		Tools: slices.Clone(c.HostTools), Node: c.Node, Now: c.Now, DecideTimeout: c.DecideTimeout, Logger: c.Logger,
 		AssertedApprovers: c.AssertedApprovers,
 	}
-	if err := checkBase(c.Bundle); err != nil {
+	policy, err := openLive(ctx, c)
+	if err != nil {
 		return nil, err
 	}
-	if o.Policy, err = rego.Open(ctx, os.DirFS(c.Bundle), rego.Options{}); err != nil {
-		return nil, err
+	if o.Policy = policy; c.Watch >= 0 {
+		e.close = append(e.close, policy.watch(c))
 	}
 	if c.Ceiling != "" {
 		if o.Ceiling, err = tool.LoadCeiling(c.Ceiling); err != nil {
@@ -151,7 +164,7 @@ func (e *Engine) wire(ctx context.Context, c Config, o *engine.Options) error {
 	e.close = append(e.close, func() error { return guests.Close(context.WithoutCancel(ctx)) })
 	o.Guests = guests
 
-	host, err := hostfx.New(hostfx.Options{Roots: c.Roots, Now: c.Now})
+	host, err := c.host()
 	if err != nil {
 		return err
 	}
@@ -175,6 +188,21 @@ func (e *Engine) wire(ctx context.Context, c Config, o *engine.Options) error {
 	e.close = append(e.close, log.Close)
 	o.Log = log
 	return nil
+}
+
+// host is what effects are made of.
+func (c Config) host() (*hostfx.Host, error) {
+	o := hostfx.Options{Roots: c.Roots, Networks: c.Networks, Names: c.Names, Now: c.Now}
+	var err error
+	if o.Secrets, err = secrets(c.Secrets); err != nil {
+		return nil, err
+	}
+	if c.CA != "" {
+		if o.CA, err = os.ReadFile(c.CA); err != nil {
+			return nil, fmt.Errorf("ca: %w", err)
+		}
+	}
+	return hostfx.New(o)
 }
 
 // Close answers the clients who are being served, records every outcome that is
@@ -216,25 +244,4 @@ func toolDirs(dir string) ([]string, error) {
 		}
 	}
 	return out, nil
-}
-
-// checkBase compares the base library that the bundle vendors with ours: a rule
-// slipped into it could allow anything.
-func checkBase(bundle string) error {
-	want, err := bundles.Digest(bundles.Base())
-	if err != nil {
-		return err
-	}
-	dir := filepath.Join(bundle, "callgate")
-	got, err := bundles.Digest(os.DirFS(dir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // a policy of its own making, without the base library
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
-	}
-	if got != want {
-		return fmt.Errorf("%s: %w; copy it anew from `callgate init` into an empty directory", dir, ErrBaseChanged)
-	}
-	return nil
 }

@@ -206,6 +206,10 @@ func (s *server) act(ctx context.Context, q request, uid int) (a answer) {
 		res, err := s.engine.Do(ctx, q.Call.from(uid))
 		a.Result = wireResultOf(res)
 		a.fail(err)
+	case opExplain:
+		x, err := s.engine.Explain(ctx, q.Call.from(uid))
+		a.Explanation = x
+		a.fail(err)
 	case opVote:
 		v, err := s.engine.Vote(ctx, engine.Vote{Approval: q.Approval, By: q.By.from(uid), Deny: q.Deny})
 		a.approval(v.ID, wireApprovalOf(v), err)

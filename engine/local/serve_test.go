@@ -188,6 +188,7 @@ func TestOwnerLostAfterRequest(t *testing.T) {
 		want error
 	}{
 		"do":        {func() error { _, err := k.Do(ctx, call.Call{}); return err }, ErrUnknown},
+		"explain":   {func() error { _, err := k.Explain(ctx, call.Call{}); return err }, ErrNoOwner},
 		"vote":      {func() error { _, err := k.Vote(ctx, engine.Vote{}); return err }, ErrUnknown},
 		"approvals": {func() error { _, err := k.Approvals(ctx); return err }, ErrNoOwner},
 		"approval":  {func() error { _, err := k.Approval(ctx, "ap-A"); return err }, ErrNoOwner},
@@ -270,8 +271,8 @@ func TestDigestFollowsLinks(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	a, err1 := Config{Bundle: dir}.digest()
-	b, err2 := Config{Bundle: link}.digest()
+	a, err1 := Config{Tools: dir}.digest()
+	b, err2 := Config{Tools: link}.digest()
 	if a != b || err1 != nil || err2 != nil {
 		t.Errorf("%s, %s: %v, %v", a, b, err1, err2)
 	}

@@ -20,7 +20,7 @@ import (
 // A connection carries one exchange, each message a line of JSON: the owner's
 // hello, the client's request, the owner's answer. A client that shuts its side
 // down, or is gone, cancels the run that it asked for.
-const protocol = 1
+const protocol = 2
 
 // Limits of messages in bytes. Whatever is over one is refused, never cut.
 const (
@@ -48,6 +48,7 @@ type op string
 
 const (
 	opDo        op = "do"
+	opExplain   op = "explain"
 	opVote      op = "vote"
 	opApprovals op = "approvals"
 	opApproval  op = "approval"
@@ -57,7 +58,7 @@ const (
 // request is what a client sends, once.
 type request struct {
 	Op       op         `json:"op"`
-	Call     *wireCall  `json:"call,omitzero"`     // of do
+	Call     *wireCall  `json:"call,omitzero"`     // of do and explain
 	By       *principal `json:"by,omitzero"`       // of vote
 	Deny     bool       `json:"deny,omitzero"`     // of vote
 	Approval string     `json:"approval,omitzero"` // of vote, approval and wait
@@ -129,14 +130,15 @@ func (w principal) from(uid int) call.Principal {
 
 // answer is what the owner says to a request, once.
 type answer struct {
-	Bye       bool           `json:"bye,omitzero"` // nothing was done and nothing will be: ask another owner
-	Result    *wireResult    `json:"result,omitzero"`
-	Failed    string         `json:"failed,omitzero"` // the tool that ran and failed
-	Denial    *wireDenial    `json:"denial,omitzero"`
-	Approval  *wireApproval  `json:"approval,omitzero"`
-	Args      []byte         `json:"args,omitzero"` // what the approval is about
-	Approvals []wireApproval `json:"approvals,omitzero"`
-	Error     *wireError     `json:"error,omitzero"`
+	Bye         bool                `json:"bye,omitzero"` // nothing was done and nothing will be: ask another owner
+	Result      *wireResult         `json:"result,omitzero"`
+	Failed      string              `json:"failed,omitzero"` // the tool that ran and failed
+	Denial      *wireDenial         `json:"denial,omitzero"`
+	Explanation *engine.Explanation `json:"explanation,omitzero"`
+	Approval    *wireApproval       `json:"approval,omitzero"`
+	Args        []byte              `json:"args,omitzero"` // what the approval is about
+	Approvals   []wireApproval      `json:"approvals,omitzero"`
+	Error       *wireError          `json:"error,omitzero"`
 }
 
 // wireResult is an [engine.Result], with what records and callers' JSON leave out.
@@ -213,7 +215,7 @@ func decodeRequest(line []byte) (request, error) {
 	}
 	ok := false
 	switch q.Op {
-	case opDo:
+	case opDo, opExplain:
 		ok = has(true, false, false)
 	case opVote:
 		ok = has(false, true, true)

@@ -128,6 +128,25 @@ func TestValuesCross(t *testing.T) {
 	}
 }
 
+func TestExplanationsCross(t *testing.T) {
+	args, err := call.Canonical([]byte(`{"n": 9007199254740991, "e": 1e-7, "a": "\u2028\u001F\ud83d\ude00<&\u007f"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []*engine.Explanation{nil, {}, {Verdict: call.Deny, Code: call.CodeToolUnknown}, {
+		Verdict: call.Ask, Code: call.CodeRequiresApproval, Detail: "d", Reasons: []call.Reason{{Code: "a", Message: "b\n", Rule: "c", Remedy: "d"}},
+		Tool: engine.ExplainedTool{Name: "wipe", Kind: "host", Class: "destructive", Digest: "sha256:1"}, Session: "so-X",
+		Args: args.Bytes(), Facts: call.Facts{Paths: []call.Path{{Root: "docs", Segments: []string{}}}},
+		Caps: &call.Caps{Bounds: call.Bounds{Fuel: 1<<53 - 1}}, Labels: []string{"l"}, Limits: []engine.ExplainedLimit{{Name: "n", Limit: 1 << 60, RetryMS: 1<<53 + 1}},
+		Approvals: []call.ApprovalRule{{Name: "r", Count: 2, From: call.From{IDs: []string{"x"}}, Reason: "why"}}, ApprovalID: "ap-A", Standing: state.Open,
+		Policy: []call.Revision{{Name: "p", Revision: "7", Digest: "sha256:2"}},
+	}} {
+		if diff := cmp.Diff(x, sent(t, answer{Explanation: x}).Explanation); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 func TestCallsCross(t *testing.T) {
 	p := call.Principal{
 		ID: "alice", Kind: "agent", Roles: []string{"a", "b"}, Tenant: "t", Auth: call.Auth{Method: "jwt", Issuer: "i"},
@@ -188,7 +207,7 @@ func FuzzDecodeRequest(f *testing.F) {
 		`{"op":"approvals"}`, `{"op":"wait","approval":"ap-A"}`, `{"op":"approval"}`,
 		`{"op":"vote","approval":"ap-A","by":{"id":"bob","kind":"user"},"deny":true}`,
 		`{"op":"do","call":{"principal":{"id":"a","kind":"user","claims":{"n":1e400}},"tool":"t","args":"e30="}}`,
-		`{"op":"do"}`, `{"op":"wait","by":{}}`, `{"op":"approvals","deny":true}`, `{"op":"approvals","op":"do"}`, `null`, "", "\xff",
+		`{"op":"explain","call":{"principal":{"id":"a","kind":"user"},"tool":"t"}}`, `{"op":"explain"}`, `{"op":"do"}`, `{"op":"wait","by":{}}`, `{"op":"approvals","deny":true}`, `{"op":"approvals","op":"do"}`, `null`, "", "\xff",
 	} {
 		f.Add([]byte(s))
 	}
@@ -200,7 +219,7 @@ func FuzzDecodeRequest(f *testing.F) {
 			}
 			return
 		}
-		if (q.Call != nil) != (q.Op == opDo) || (q.By != nil) != (q.Op == opVote) {
+		if (q.Call != nil) != (q.Op == opDo || q.Op == opExplain) || (q.By != nil) != (q.Op == opVote) {
 			t.Fatalf("%s has the parts of another: %+v", q.Op, q)
 		}
 		if q.By != nil {

@@ -34,7 +34,13 @@ var standIns = map[string]string{"refund": "echo", "publish": "echo"}
 // callgate.yaml; bundle/ with policy, data, tests and the base library under
 // bundle/callgate/; tools/ with manifests and modules; files/ with what they may
 // read.
-func Write(dir string) error {
+func Write(dir string) error { return write(dir, bundles.Project()) }
+
+// WriteStarter is [Write] with the starter policy, which is data alone, for the same
+// tools.
+func WriteStarter(dir string) error { return write(dir, bundles.Starter()) }
+
+func write(dir string, policy fs.FS) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return fmt.Errorf("%s: %w", dir, ErrNotEmpty)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -47,7 +53,7 @@ func Write(dir string) error {
 	for _, part := range []struct {
 		to   string
 		from fs.FS
-	}{{"", own}, {"bundle", bundles.Project()}, {"bundle/callgate", bundles.Base()}} {
+	}{{"", own}, {"bundle", policy}, {"bundle/callgate", bundles.Base()}} {
 		if err := copyTree(filepath.Join(dir, part.to), part.from); err != nil {
 			return err
 		}

@@ -1,0 +1,57 @@
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestSecrets(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CALLGATE_SECRET_LISTED", "from the environment")
+	t.Setenv("CALLGATE_SECRET_NOT_LISTED", "from there too")
+	t.Setenv("CALLGATE_SECRET_FILE", "not from here")
+	find, err := secrets([]Secret{
+		{Name: "listed", Header: "X-Key"}, {Name: "unset"}, {Name: "file", File: file("a", "from a file\n")},
+		{Name: "crlf", File: file("b", "of\nlines\r\n")}, {Name: "missing", File: filepath.Join(dir, "none")},
+		{Name: "directory", File: dir}, {Name: "pipe", File: pipe}, {Name: "large", File: file("c", strings.Repeat("x", maxSecret+1))},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct{ name, want, header string }{
+		{"listed", "from the environment", "X-Key"},
+		{"not-listed", "from there too", ""},
+		{"file", "from a file", ""},
+		{"crlf", "of\nlines", ""},
+		{"unset", "", ""}, {"missing", "", ""}, {"directory", "", ""}, {"pipe", "", ""}, {"large", "", ""}, {"unheard-of", "", ""},
+	}
+	for _, tt := range tests {
+		s, err := find(tt.name)
+		if s.Value != tt.want || s.Header != tt.header || (err == nil) != (tt.want != "") {
+			t.Errorf("%s = %+v, %v", tt.name, s, err)
+		}
+	}
+	file("a", "a new one") // is read anew
+	if s, err := find("file"); s.Value != "a new one" || err != nil {
+		t.Errorf("a file that was replaced: %+v, %v", s, err)
+	}
+	for _, list := range [][]Secret{{{Name: ""}}, {{Name: "a"}, {Name: "a"}}, {{Name: "a-b"}, {Name: "a_b"}}} {
+		if _, err := secrets(list); err == nil {
+			t.Errorf("secrets(%v) succeeded", list)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package rego
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/callgate/callgate/engine/call"
+)
+
+//go:embed schema/data.json
+var dataJSON string
+
+// starterRoot is where the starter policy has its data.
+const starterRoot = "starter"
+
+// dataSchema is compiled when a bundle first needs it.
+var dataSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(dataJSON))
+	if err != nil {
+		return nil, err
+	}
+	const url = "callgate:///data.json"
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource(url, doc); err != nil {
+		return nil, err
+	}
+	return c.Compile(url)
+})
+
+// checkStarter refuses data of the starter policy that does not fit
+// rego/schema/data.json: a misspelt key would be a restriction that nobody keeps.
+// A bundle without such data has nothing to fit.
+func checkStarter(data map[string]any) error {
+	given, ok := data[starterRoot]
+	if !ok {
+		return nil
+	}
+	v, err := ast.InterfaceToValue(given)
+	if err != nil {
+		return starterFault(nil, err)
+	}
+	var b bytes.Buffer
+	if err := writeValue(jsontext.NewEncoder(&b), v, true); err != nil {
+		return starterFault(nil, err)
+	}
+	schema, err := dataSchema()
+	if err != nil {
+		return fmt.Errorf("data.json: %w", err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(b.Bytes()))
+	if err != nil {
+		return starterFault(nil, err)
+	}
+	if err := schema.Validate(doc); err != nil {
+		return schemaFaults(err)
+	}
+	return checkGrants(b.Bytes())
+}
+
+// checkGrants looks at what a schema cannot say of hosts, paths and the like.
+func checkGrants(b []byte) error {
+	var all struct {
+		Tools map[string]struct {
+			Grant jsontext.Value `json:"grant"`
+		} `json:"tools"`
+	}
+	if err := json.Unmarshal(b, &all); err != nil {
+		return starterFault(nil, err)
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(all.Tools)) {
+		var caps call.Caps
+		err := json.Unmarshal(all.Tools[name].Grant, &caps, json.RejectUnknownMembers(true))
+		if err == nil {
+			err = caps.Validate()
+		}
+		if err != nil {
+			errs = append(errs, starterFault([]string{"tools", name, "grant"}, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// maxSchemaFaults is how many are told at once.
+const maxSchemaFaults = 8
+
+func schemaFaults(err error) error {
+	broken, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return starterFault(nil, err)
+	}
+	var errs []error
+	english := message.NewPrinter(language.English)
+	for leaf := range leaves(broken) {
+		errs = append(errs, starterFault(leaf.InstanceLocation, errors.New(leaf.ErrorKind.LocalizedString(english))))
+	}
+	slices.SortFunc(errs, func(x, y error) int { return strings.Compare(x.Error(), y.Error()) })
+	return errors.Join(errs[:min(len(errs), maxSchemaFaults)]...)
+}
+
+// leaves yields the rules that were broken, at least one.
+func leaves(e *jsonschema.ValidationError) iter.Seq[*jsonschema.ValidationError] {
+	return func(yield func(*jsonschema.ValidationError) bool) {
+		if len(e.Causes) == 0 {
+			yield(e)
+			return
+		}
+		for _, c := range e.Causes {
+			for leaf := range leaves(c) {
+				if !yield(leaf) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// starterFault takes errors that quote the data, but for those of capabilities.
+func starterFault(place []string, err error) error {
+	at := "data." + starterRoot
+	for _, p := range place {
+		at += "/" + p
+	}
+	if _, ok := errors.AsType[*call.Error](err); !ok {
+		err = &quoting{"does not fit the documented shape", err}
+	}
+	return &fault{at, err}
+}
