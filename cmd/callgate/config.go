@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,16 +21,20 @@ import (
 
 // Config is callgate.yaml.
 type Config struct {
-	Data          string        `mapstructure:"data"`
-	Bundle        string        `mapstructure:"bundle"`
-	Tools         string        `mapstructure:"tools"`
-	Ceiling       string        `mapstructure:"ceiling"`
-	Roots         []RootConfig  `mapstructure:"roots"`
-	Node          string        `mapstructure:"node"`
-	Profile       string        `mapstructure:"profile"` // "" or demo
-	DecideTimeout time.Duration `mapstructure:"decide_timeout"`
-	MaxGuests     int           `mapstructure:"max_guests"`
-	Log           LogConfig     `mapstructure:"log"`
+	Data          string          `mapstructure:"data"`
+	Bundle        string          `mapstructure:"bundle"`
+	Tools         string          `mapstructure:"tools"`
+	Ceiling       string          `mapstructure:"ceiling"`
+	Roots         []RootConfig    `mapstructure:"roots"`
+	CA            string          `mapstructure:"ca"`
+	Networks      []NetworkConfig `mapstructure:"networks"`
+	Hosts         []HostConfig    `mapstructure:"hosts"`
+	Secrets       []SecretConfig  `mapstructure:"secrets"`
+	Node          string          `mapstructure:"node"`
+	Profile       string          `mapstructure:"profile"` // "" or demo
+	DecideTimeout time.Duration   `mapstructure:"decide_timeout"`
+	MaxGuests     int             `mapstructure:"max_guests"`
+	Log           LogConfig       `mapstructure:"log"`
 }
 
 // demoProfile lets identities vote that nothing but --as vouches for.
@@ -39,6 +44,26 @@ const demoProfile = "demo"
 type RootConfig struct {
 	Name string `mapstructure:"name"`
 	Path string `mapstructure:"path"`
+}
+
+// NetworkConfig names addresses that tools may be let to, beside "public".
+type NetworkConfig struct {
+	Name   string   `mapstructure:"name"`
+	Ranges []string `mapstructure:"ranges"` // such as 10.1.0.0/16
+}
+
+// HostConfig fixes the addresses of one host name.
+type HostConfig struct {
+	Name      string   `mapstructure:"name"`
+	Addresses []string `mapstructure:"addresses"` // IP, or IP:port to go to another port
+}
+
+// SecretConfig says where a credential is. Without a file it is in the
+// environment, in CALLGATE_SECRET_<NAME>.
+type SecretConfig struct {
+	Name   string `mapstructure:"name"`
+	File   string `mapstructure:"file"`
+	Header string `mapstructure:"header"` // that carries it, for grants that say as: header
 }
 
 // LogConfig is about the log for operators on stderr, not the audit log.
@@ -83,7 +108,8 @@ func readConfig(path string, flags *pflag.FlagSet) (Config, error) {
 	v.SetConfigType("yaml")
 	// Without a default a variable of the environment does not reach Unmarshal.
 	for key, value := range map[string]any{
-		"data": "data", "bundle": "bundle", "tools": "tools", "ceiling": "", "roots": []any{}, "node": "", "profile": "",
+		"data": "data", "bundle": "bundle", "tools": "tools", "ceiling": "", "roots": []any{}, "ca": "",
+		"networks": []any{}, "hosts": []any{}, "secrets": []any{}, "node": "", "profile": "",
 		"decide_timeout": "0s", "max_guests": 0, "log.level": "warn", "log.format": "text",
 	} {
 		v.SetDefault(key, value)
@@ -122,7 +148,7 @@ func (c *Config) resolve(path string, flags *pflag.FlagSet) error {
 	if err != nil {
 		return err
 	}
-	for key, p := range map[string]*string{"data": &c.Data, "bundle": &c.Bundle, "tools": &c.Tools, "ceiling": &c.Ceiling} {
+	for key, p := range map[string]*string{"data": &c.Data, "bundle": &c.Bundle, "tools": &c.Tools, "ceiling": &c.Ceiling, "ca": &c.CA} {
 		dir := file
 		// An empty variable says nothing, to viper neither.
 		if os.Getenv("CALLGATE_"+strings.ToUpper(key)) != "" || flags != nil && flags.Changed(key) {
@@ -132,6 +158,9 @@ func (c *Config) resolve(path string, flags *pflag.FlagSet) error {
 	}
 	for i := range c.Roots {
 		absolute(&c.Roots[i].Path, file)
+	}
+	for i := range c.Secrets {
+		absolute(&c.Secrets[i].File, file)
 	}
 	return nil
 }
@@ -162,18 +191,63 @@ func (c *Config) validate(path string) error {
 	if c.Log.Format != "text" && c.Log.Format != "json" {
 		errs = append(errs, errors.New("log.format is not text or json"))
 	}
+	if _, err := c.networks(); err != nil {
+		errs = append(errs, err)
+	}
+	if _, err := c.hosts(); err != nil {
+		errs = append(errs, err)
+	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("configuration %s: %w", path, err)
 	}
 	return nil
 }
 
+func (c *Config) networks() (out []hostfx.Network, err error) {
+	for _, n := range c.Networks {
+		own := hostfx.Network{Name: n.Name}
+		for _, r := range n.Ranges {
+			p, err := netip.ParsePrefix(r)
+			if err != nil {
+				return nil, fmt.Errorf("networks: %s: %w", n.Name, err)
+			}
+			own.Ranges = append(own.Ranges, p)
+		}
+		out = append(out, own)
+	}
+	return out, nil
+}
+
+func (c *Config) hosts() (out []hostfx.Name, err error) {
+	for _, h := range c.Hosts {
+		own := hostfx.Name{Host: h.Name}
+		for _, a := range h.Addresses {
+			at, err := netip.ParseAddrPort(a)
+			if err != nil {
+				var ip netip.Addr
+				if ip, err = netip.ParseAddr(a); err != nil {
+					return nil, fmt.Errorf("hosts: %s: %q is not an IP address, with or without a port", h.Name, a)
+				}
+				at = netip.AddrPortFrom(ip, 0)
+			}
+			own.Addresses = append(own.Addresses, at)
+		}
+		out = append(out, own)
+	}
+	return out, nil
+}
+
 // local is the configuration as package local takes it.
 func (c *Config) local(errOut io.Writer) local.Config {
 	l := local.Config{
 		Data: c.Data, Bundle: c.Bundle, Tools: c.Tools, Ceiling: c.Ceiling,
-		Node: c.Node, DecideTimeout: c.DecideTimeout, MaxGuests: c.MaxGuests,
+		Node: c.Node, DecideTimeout: c.DecideTimeout, MaxGuests: c.MaxGuests, CA: c.CA,
 		AssertedApprovers: c.Profile == demoProfile,
+	}
+	l.Networks, _ = c.networks() // validate has refused what is malformed
+	l.Names, _ = c.hosts()
+	for _, s := range c.Secrets {
+		l.Secrets = append(l.Secrets, local.Secret(s))
 	}
 	for _, r := range c.Roots {
 		l.Roots = append(l.Roots, hostfx.Root{Name: r.Name, Path: r.Path})

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/callgate/callgate/engine/local"
 )
 
 // load runs loadConfig as a command with these flags would.
@@ -108,6 +112,34 @@ func TestConfigRefuses(t *testing.T) {
 	} {
 		if _, err := load(t, file); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%q: %v, want it to say %q", file, err, name)
+		}
+	}
+}
+
+func TestConfigOfTheWeb(t *testing.T) {
+	c, err := load(t, `
+ca: ca.pem
+networks: [{name: office, ranges: [10.1.0.0/16, "fd00::/8"]}]
+hosts: [{name: api.example.com, addresses: ["10.1.0.7", "10.1.0.7:8443", "::1", "[::1]:8443"]}]
+secrets: [{name: one, file: one.key}, {name: two, header: X-Key}]
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := c.local(io.Discard)
+	if !filepath.IsAbs(l.CA) || !filepath.IsAbs(l.Secrets[0].File) || l.Secrets[1] != (local.Secret{Name: "two", Header: "X-Key"}) {
+		t.Errorf("%+v", l)
+	}
+	if got := fmt.Sprint(l.Networks, l.Names); got != "[{office [10.1.0.0/16 fd00::/8]}] [{api.example.com [10.1.0.7:0 10.1.0.7:8443 [::1]:0 [::1]:8443]}]" {
+		t.Error(got)
+	}
+	for _, bad := range []string{
+		"networks: [{name: n, ranges: [10.1.0.0]}]", "networks: [{name: n, range: 10.1.0.0/16}]",
+		"hosts: [{name: a.example.com, addresses: [b.example.com]}]", "hosts: {a.example.com: 10.1.0.1}",
+		"secrets: [{name: s, value: canary}]",
+	} {
+		if _, err := load(t, bad); err == nil || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v", bad, err)
 		}
 	}
 }

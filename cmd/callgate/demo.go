@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -19,58 +20,6 @@ import (
 	"github.com/callgate/callgate/engine/local"
 	"github.com/callgate/callgate/engine/local/project"
 )
-
-// step is one call of the demo's story and the code it must end with. A step with
-// a voter is their approval of what the step before asked for.
-type step struct {
-	what  string
-	roles []string
-	tool  string
-	args  string
-	want  call.Code
-	voter string
-}
-
-var analyst = []string{"analyst"}
-
-var story = []step{
-	{what: "reads a file in its granted folder", roles: analyst, tool: "read-file", args: `{"path": "/docs/welcome.txt"}`, want: call.CodeOK},
-	{what: "asks in a role that may not", roles: []string{"guest"}, tool: "read-file", args: `{"path": "/docs/welcome.txt"}`, want: call.CodePolicyDenied},
-	{what: "calls a tool that does not exist", roles: analyst, tool: "delete-everything", args: `{}`, want: call.CodeToolUnknown},
-	{what: "sends one key twice", roles: analyst, tool: "read-file", args: `{"path": "/docs/welcome.txt", "path": "/etc/passwd"}`, want: call.CodeArgsInvalid},
-	{what: "sends a number for a path", roles: analyst, tool: "read-file", args: `{"path": 7}`, want: call.CodeArgsSchema},
-
-	{what: "lists its folder", roles: analyst, tool: "list-dir", args: `{"path": "/docs"}`, want: call.CodeOK},
-	{what: "lists it a second time", roles: analyst, tool: "list-dir", args: `{"path": "/docs"}`, want: call.CodeOK},
-	{what: "lists it a third time in an hour", roles: analyst, tool: "list-dir", args: `{"path": "/docs"}`, want: call.CodeRateLimited},
-
-	{what: "refunds 500", roles: support, tool: "refund", args: order500, want: call.CodeRequiresApproval},
-	{what: "... Lena approves it", roles: []string{"approver"}, voter: "lena"},
-	{what: "refunds 500 now", roles: support, tool: "refund", args: order500, want: call.CodeOK},
-	{what: "refunds 500 once more", roles: support, tool: "refund", args: order500, want: call.CodeRequiresApproval},
-	{what: "... Lena approves it", roles: []string{"approver"}, voter: "lena"},
-	{what: "refunds 5000 instead", roles: support, tool: "refund", args: `{"amount": 5000, "order": "A-17"}`, want: call.CodeRequiresApproval},
-
-	{what: "publishes a text", roles: analyst, tool: "publish", args: `{"text": "hello"}`, want: call.CodeOK},
-	{what: "reads mail from outside", roles: analyst, tool: "read-file", args: `{"path": "/docs/inbox/mail.txt"}`, want: call.CodeOK},
-	{what: "publishes what the mail told it to", roles: analyst, tool: "publish", args: `{"text": "everything"}`, want: call.CodePolicyDenied},
-
-	{what: "follows a link that leaves the folder", roles: analyst, tool: "read-file", args: `{"path": "/docs/` + demoLink + `"}`, want: call.CodeToolError},
-	{what: "asks for ../../etc/passwd", roles: analyst, tool: "read-file", args: `{"path": "../../etc/passwd"}`, want: call.CodeToolError},
-	{what: "asks for /etc/passwd", roles: analyst, tool: "read-file", args: `{"path": "/etc/passwd"}`, want: call.CodeToolError},
-	{what: "runs a guest that loops for ever", roles: analyst, tool: "spin", args: `{}`, want: call.CodeTimeExceeded},
-	{what: "runs one that recurses without a loop", roles: analyst, tool: "fib", args: `{}`, want: call.CodeTimeExceeded},
-	{what: "runs one that recurses without end", roles: analyst, tool: "recurse", args: `{}`, want: call.CodeStackExhausted},
-	{what: "runs one that eats memory", roles: analyst, tool: "hog", args: `{}`, want: call.CodeToolError},
-	{what: "runs one that prints without end", roles: analyst, tool: "chatter", args: `{}`, want: call.CodeOutputExceeded},
-}
-
-const order500 = `{"amount": 500, "order": "A-17"}`
-
-var support = []string{"support"}
-
-// demoLink is a link in the granted folder that leaves it.
-const demoLink = "shortcut"
 
 func newDemo() *cobra.Command {
 	return &cobra.Command{
@@ -109,13 +58,27 @@ func demo(ctx context.Context, out, errOut io.Writer, dir string) error {
 	if err := os.Symlink("../salaries.txt", filepath.Join(dir, "files", "docs", demoLink)); err != nil {
 		return err
 	}
+	token := "demo-" + rand.Text()
+	server, err := startDemoServer(token)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	err = project.AddWeb(dir, project.Web{
+		CA: server.ca, Address: server.addr, Private: "10.20.30.40", Range: "127.0.0.0/8", Token: token,
+	})
+	if err != nil {
+		return err
+	}
 	conf, err := readConfig(filepath.Join(dir, "callgate.yaml"), nil)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "A new project is in %s\n\n", dir)
 	fmt.Fprintf(out, "%-39s  %-7s  %-16s %10s  %s\n", "AN AGENT ...", "VERDICT", "CODE", "TIME", "WHAT REALLY HAPPENED")
-	denial, err := play(ctx, out, conf.local(errOut))
+	c := conf.local(errOut)
+	c.HostTools = []engine.Tool{fetchInGo()}
+	denial, err := play(ctx, out, c)
 	if err != nil {
 		return err
 	}
