@@ -10,7 +10,8 @@
 //
 // # What the engine promises
 //
-// [Engine.Do] is the only way from a call to an effect. Nothing runs before the
+// [Engine.Do], and [Engine.Authorize] where the caller runs the tool, are the only
+// way from a call to an effect. Nothing runs before the
 // decision to allow it is durable in the log. Whatever goes wrong on the way to
 // that point is a refusal.
 package engine
@@ -96,7 +97,9 @@ type Options struct {
 	LabelsLast time.Duration
 
 	// Salts keys the digests in records. Nil means a key that is forgotten when
-	// the process ends: digests are then good for nothing but telling calls apart.
+	// the process ends: digests are then good for nothing but telling calls apart,
+	// and limits and approvals of before are not found again. A log that lasts
+	// needs keys that do: see audit.OpenSalts.
 	Salts Salts
 
 	// Node names this process in records and in input.env.node.
@@ -206,7 +209,7 @@ func (e *Engine) install(ctx context.Context) error {
 	for i := range e.o.Tools {
 		t := &e.o.Tools[i]
 		if t.manifest == nil && t.err == nil {
-			t.err = errors.New("engine: a tool that neither Host nor Wasm made")
+			t.err = errors.New("engine: a tool that none of Host, Wasm and External made")
 		}
 		if t.err != nil {
 			errs = append(errs, t.err)

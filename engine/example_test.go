@@ -12,6 +12,7 @@ import (
 	"github.com/callgate/callgate/engine"
 	"github.com/callgate/callgate/engine/audit"
 	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/local"
 	"github.com/callgate/callgate/hostfx"
 	"github.com/callgate/callgate/rego"
 )
@@ -53,13 +54,19 @@ func openGate(ctx context.Context, dir string, tools ...engine.Tool) (*engine.En
 	if err != nil {
 		return nil, nil, err
 	}
-	log, err := audit.Open(filepath.Join(dir, "data"), audit.Options{})
+	data := filepath.Join(dir, "data")
+	log, err := audit.Open(data, audit.Options{})
 	if err != nil {
 		host.Close()
 		return nil, nil, err
 	}
 	parts := func() { log.Close(); host.Close() }
-	e, err := engine.New(engine.Options{Policy: policy, Log: log, Host: host, Tools: tools})
+	salts, err := audit.OpenSalts(data) // without them, limits are forgotten with the process
+	if err != nil {
+		parts()
+		return nil, nil, err
+	}
+	e, err := engine.New(engine.Options{Policy: policy, Log: log, Salts: salts, Host: host, Tools: tools})
 	if err != nil {
 		parts()
 		return nil, nil, err
@@ -68,6 +75,39 @@ func openGate(ctx context.Context, dir string, tools ...engine.Tool) (*engine.En
 }
 
 var agent = call.Principal{ID: "agent-7", Kind: "agent", Auth: call.Auth{Method: "mtls", Issuer: "internal"}}
+
+// Over one data directory, with all that the command has. If another process has
+// the directory open, it is asked.
+func Example_local() {
+	ctx, dir := context.Background(), exampleDir()
+	greet := engine.Host(`
+name: greet
+description: Greets somebody.
+kind: host
+class: read
+input:
+  type: object
+  properties: {name: {type: string, maxLength: 100}}
+  required: [name]
+  additionalProperties: false
+`, func(_ context.Context, _ *hostfx.Effects, in map[string]string) (string, error) {
+		return "Hello " + in["name"], nil
+	})
+	gate, err := local.Join(ctx, local.Config{
+		Data:      filepath.Join(dir, "data"),
+		Bundle:    filepath.Join(dir, "bundle"),
+		Roots:     []hostfx.Root{{Name: "work", Path: filepath.Join(dir, "work")}},
+		HostTools: []engine.Tool{greet},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer gate.Close()
+
+	res, err := gate.Do(ctx, call.Call{Principal: agent, Tool: "greet", Args: []byte(`{"name": "Ada"}`)})
+	fmt.Println(string(res.Output), err)
+	// Output: "Hello Ada" <nil>
+}
 
 // A Go service puts a policy in front of a tool of its own.
 func ExampleEngine_Do() {

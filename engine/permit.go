@@ -50,7 +50,7 @@ func (p *passage) hand(g grant.Grant) (*Permit, error) {
 		<-ready
 		m.end(nil, call.Outcome{Status: call.Unfinished, Code: call.CodeUnfinished})
 	}
-	timer := time.AfterFunc(timeLimit(p.caps.Bounds), unfinished)
+	timer := time.AfterFunc(p.caps.Bounds.Timeout(), unfinished)
 	m.stop = []func() bool{timer.Stop, context.AfterFunc(p.e.stopped, unfinished)}
 	close(ready)
 	return m, nil
@@ -83,7 +83,7 @@ func (m *Permit) Finish(_ context.Context, r Reported) (*Result, error) {
 	switch {
 	case r.Failed:
 		o = call.Outcome{Status: call.Failed, Code: call.CodeToolError}
-	case int64(len(r.Output)) > outputLimit(m.p.caps.Bounds):
+	case int64(len(r.Output)) > m.p.caps.Bounds.Output():
 		o = call.Outcome{Status: call.Failed, Code: call.CodeOutputExceeded}
 	}
 	if o.Status == call.Succeeded {

@@ -329,7 +329,7 @@ func TestPromise8TheTruth(t *testing.T) {
 	}
 	r := newReal(t)
 	r.o.Policy = always(allow)
-	r.o.Tools = append(r.o.Tools, (&counted{}).tool())
+	r.o.Tools = append(r.o.Tools, (&counted{}).tool(), engine.External(mailManifest))
 	e := open(t, r.o)
 	if _, err := e.Do(t.Context(), echo("x")); err != nil {
 		t.Fatal(err)
@@ -337,14 +337,24 @@ func TestPromise8TheTruth(t *testing.T) {
 	if _, err := e.Do(t.Context(), readFile("/docs/welcome.txt")); !errors.Is(err, engine.ErrTool) {
 		t.Fatal(err)
 	}
+	permit, err := e.Authorize(t.Context(), mail("bob"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := permit.Finish(t.Context(), engine.Reported{}); err != nil {
+		t.Fatal(err)
+	}
 	e.Close()
 	kinds := map[string]string{}
 	for _, rec := range r.records(t) {
+		if rec.Outcome != nil && rec.Outcome.Reported != (rec.Call == permit.CallID()) {
+			t.Errorf("who saw it run? %+v", rec)
+		}
 		if rec.Tool != nil {
 			kinds[rec.Tool.Name] = rec.Tool.Kind
 		}
 	}
-	if diff := cmp.Diff(map[string]string{"echo": "host", "read-file": "wasm"}, kinds); diff != "" {
+	if diff := cmp.Diff(map[string]string{"echo": "host", "read-file": "wasm", "mail": "external"}, kinds); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -2,6 +2,8 @@ package engine_test
 
 import (
 	"context"
+	"errors"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/callgate/callgate/engine"
 	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/hostfx"
 	"github.com/callgate/callgate/rego"
 )
 
@@ -34,6 +37,74 @@ func (w *witness) Decide(ctx context.Context, in *call.Input) (call.Decision, er
 	defer w.mu.Unlock()
 	w.asked = append(w.asked, question{*in, d, err})
 	return d, err
+}
+
+// What a grant does not give of the network and of credentials does not exist,
+// whatever the manifest could have and the operator has.
+func TestPromise5NoDialerNoSecret(t *testing.T) {
+	entry := call.HTTP{Hosts: []string{"api.example.com"}, Ports: []int{443}, Methods: []string{"GET"}, Paths: []string{"/"}, Networks: []string{"public"}}
+	secret := entry
+	secret.Secret = &call.Secret{Name: "key", As: "bearer"}
+	manifest := `
+name: ask
+description: asks a host
+kind: host
+class: read
+facts: none
+input: {type: object, additionalProperties: false}
+caps:
+  http:
+    - {hosts: [api.example.com], ports: [443], methods: [GET], paths: [/], networks: [public]}
+    - {hosts: [api.example.com], ports: [443], methods: [GET], paths: [/], networks: [public], secret: {name: key, as: bearer}}
+`
+	tests := []struct {
+		name    string
+		granted []call.HTTP
+		ask     hostfx.Request
+		secrets []string // what the host is asked for
+	}{
+		{name: "nothing granted", ask: hostfx.Request{Method: "GET", URL: "https://api.example.com/"}},
+		{name: "another host", granted: []call.HTTP{entry}, ask: hostfx.Request{Method: "GET", URL: "https://example.com/"}},
+		{name: "another method", granted: []call.HTTP{entry}, ask: hostfx.Request{Method: "POST", URL: "https://api.example.com/"}},
+		{name: "another port", granted: []call.HTTP{entry}, ask: hostfx.Request{Method: "GET", URL: "https://api.example.com:8443/"}},
+		{name: "a credential that is not granted", granted: []call.HTTP{entry}, ask: hostfx.Request{Method: "GET", URL: "https://api.example.com/", Secret: "key"}},
+		{name: "no credential where one is granted", granted: []call.HTTP{secret}, ask: hostfx.Request{Method: "GET", URL: "https://api.example.com/"}, secrets: []string{"key"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var read []string
+			host, err := hostfx.New(hostfx.Options{
+				// Nobody listens there: a connection would be an effect that failed.
+				Names: []hostfx.Name{{Host: "api.example.com", Addresses: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:1")}}},
+				Secrets: func(name string) (hostfx.Secret, error) {
+					read = append(read, name)
+					return hostfx.Secret{Value: "canary-credential"}, nil
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer host.Close()
+			ask := engine.Host(manifest, func(ctx context.Context, fx *hostfx.Effects, _ struct{}) (string, error) {
+				_, err := fx.HTTP(ctx, tt.ask)
+				return "", err
+			})
+			d := allow
+			d.Grants = []call.RuleGrant{{Caps: call.Caps{HTTP: tt.granted}}}
+			e := open(t, engine.Options{Policy: always(d), Log: &memory{}, Host: host, Tools: []engine.Tool{ask}})
+			_, err = e.Do(t.Context(), call.Call{Principal: alice, Tool: "ask"})
+			te, ok := errors.AsType[*engine.ToolError](err)
+			if !ok {
+				t.Fatalf("Do = %v", err)
+			}
+			if fx := te.Result.Outcome.Effects; len(fx) != 1 || fx[0].Code != "refused" || fx[0].Within != "" {
+				t.Errorf("effects %+v", fx)
+			}
+			if !slices.Equal(read, tt.secrets) {
+				t.Errorf("the credentials %v were read", read)
+			}
+		})
+	}
 }
 
 // A decision is a function of the bundle and the input: whoever has the bundle

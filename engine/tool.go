@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -13,13 +12,8 @@ import (
 	"github.com/callgate/callgate/hostfx"
 )
 
-// Bounds of a host tool when nobody states one; the sandbox has its own.
-const (
-	hostTimeout = 30 * time.Second
-	hostOutput  = 1 << 20 // bytes
-	maxMessage  = 4096    // bytes of a host tool's error text
-	maxTimeout  = 24 * time.Hour
-)
+// maxMessage is how much of a host tool's error text is kept, in bytes.
+const maxMessage = 4096
 
 // Tool is something the engine can run, or let its caller run. Make one with
 // [Host], [Wasm] or [External].
@@ -140,22 +134,6 @@ func stopped(ctx context.Context) call.Code {
 	return call.CodeCancelled
 }
 
-// timeLimit is how long a tool that its caller runs may take.
-func timeLimit(b call.Bounds) time.Duration {
-	if b.TimeoutMS == 0 {
-		return hostTimeout
-	}
-	return time.Duration(min(b.TimeoutMS, maxTimeout.Milliseconds())) * time.Millisecond
-}
-
-// outputLimit is how many bytes it may return.
-func outputLimit(b call.Bounds) int64 {
-	if b.OutputBytes == 0 {
-		return hostOutput
-	}
-	return b.OutputBytes
-}
-
 func hostOutcome(a hostAnswer, bounds call.Bounds) ([]byte, call.Outcome) {
 	switch {
 	case a.err != nil && call.CodeOf(a.err, "") == call.CodeInternal:
@@ -163,7 +141,7 @@ func hostOutcome(a hostAnswer, bounds call.Bounds) ([]byte, call.Outcome) {
 	case a.err != nil:
 		text := a.err.Error()
 		return nil, call.Outcome{Status: call.Failed, Code: call.CodeToolError, Stderr: []byte(text[:min(len(text), maxMessage)])}
-	case int64(len(a.output)) > outputLimit(bounds):
+	case int64(len(a.output)) > bounds.Output():
 		return nil, call.Outcome{Status: call.Failed, Code: call.CodeOutputExceeded}
 	}
 	return a.output, call.Outcome{Status: call.Succeeded, Code: call.CodeOK}

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/grant"
@@ -57,8 +56,6 @@ var (
 // Limits of one call.
 const (
 	defaultOpenFiles = 64
-	defaultTimeoutMS = 30_000
-	maxTimeoutMS     = 24 * 3600 * 1000
 	maxPath          = 4096     // bytes, as PATH_MAX
 	maxList          = 100_000  // entries that List returns
 	maxReadFile      = 64 << 20 // bytes that ReadFile returns
@@ -93,7 +90,7 @@ type Effects struct {
 
 func newEffects(ctx context.Context, h *Host, g grant.Grant, caps call.Caps) *Effects {
 	b := caps.Bounds
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(min(or(b.TimeoutMS, defaultTimeoutMS), maxTimeoutMS))*time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, b.Timeout())
 	return &Effects{
 		g: g, host: h, caps: caps, ctx: ctx, cancel: cancel,
 		budget:  budget{calls: or(b.Calls, math.MaxInt64), sends: or(b.HTTPBytes, defaultHTTPBytes), receipt: or(b.HTTPBytes, defaultHTTPBytes)},

@@ -96,8 +96,14 @@ func httpCode(err error) string {
 	switch {
 	case err == nil:
 		return ok
-	case errors.Is(err, ErrNotGranted), errors.Is(err, ErrBadRequest), errors.Is(err, ErrRedirect):
+	case errors.Is(err, ErrNotGranted), errors.Is(err, ErrBadRequest):
 		return refused
+	case errors.Is(err, ErrRedirect):
+		return redirect
+	case errors.Is(err, ErrNoAnswer):
+		return noAnswer
+	case errors.Is(err, ErrWithheld):
+		return withheld
 	case errors.Is(err, ErrTooLarge):
 		return overCap
 	}
@@ -116,7 +122,7 @@ type exchange struct {
 
 // do must be called with life held.
 func (x *exchange) do(ctx context.Context, r Request) (*Response, error) {
-	if !wellFormedMethod(r.Method) {
+	if !facts.IsMethod(r.Method) {
 		return nil, fmt.Errorf("%w: malformed method", ErrBadRequest)
 	}
 	w, ok := x.fx.way(x.url, r.Method, r.Secret)

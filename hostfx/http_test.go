@@ -145,7 +145,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 		if seen := len(w.requests()) - before; seen != 1 {
 			t.Errorf("%d: %d requests", status, seen)
 		}
-		if got := fx.Close(); (got[0].Code == "refused") != (want != nil) || len(got) != 1 {
+		if got := fx.Close(); (got[0].Code == "redirect") != (want != nil) || len(got) != 1 {
 			t.Errorf("%d: effects = %v", status, got)
 		}
 	}

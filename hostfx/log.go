@@ -14,6 +14,9 @@ const (
 	notFound = "not_found"
 	failed   = "error"
 	overCap  = "over_cap"
+	redirect = "redirect"  // the answer was one, and was not followed
+	noAnswer = "no_answer" // no name, connection, trusted certificate or whole answer
+	withheld = "withheld"  // the answer held a credential
 	more     = "more"
 )
 

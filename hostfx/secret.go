@@ -63,7 +63,7 @@ func (fx *Effects) readSecrets() error {
 }
 
 func noSecret(s *call.Secret, err error) error {
-	return &call.Error{Code: call.CodeSecretUnavailable, Detail: "secret " + s.Name, Err: err}
+	return &call.Error{Code: call.CodeSecretUnavailable, Detail: "secret " + s.Name + ": " + err.Error()}
 }
 
 // secret reads a credential. The errors never wrap the reader's, which may quote
@@ -81,7 +81,7 @@ func (h *Host) secret(name string) (Secret, error) {
 	case err != nil:
 		return Secret{}, errors.New("it cannot be read")
 	case len(s.Value) < minSecret || len(s.Value) > maxSecret:
-		return Secret{}, fmt.Errorf("it has %d bytes, not %d to %d", len(s.Value), minSecret, maxSecret)
+		return Secret{}, fmt.Errorf("it is not of %d to %d bytes", minSecret, maxSecret)
 	case !httpguts.ValidHeaderFieldValue(s.Value) || strings.Trim(s.Value, " \t") != s.Value:
 		return Secret{}, errors.New("it has bytes that no header can hold")
 	}

@@ -272,7 +272,7 @@ func TestHostileAnswers(t *testing.T) {
 			if a != nil || !errors.Is(err, hostfx.ErrNoAnswer) {
 				t.Errorf("HTTP() = %v, %v, want %v", a, err, hostfx.ErrNoAnswer)
 			}
-			if e := fx.Close(); len(e) != 1 || e[0].Code != "error" {
+			if e := fx.Close(); len(e) != 1 || e[0].Code != "no_answer" {
 				t.Errorf("effects = %v", e)
 			}
 		})

@@ -45,8 +45,3 @@ func (fx *Effects) way(u call.URL, method, secret string) (w way, granted bool) 
 	}
 	return w, granted
 }
-
-// wellFormedMethod reports whether an entry of a grant could name the method.
-func wellFormedMethod(m string) bool {
-	return m != "" && len(m) <= 32 && !slices.ContainsFunc([]byte(m), func(b byte) bool { return (b < 'A' || b > 'Z') && b != '-' })
-}

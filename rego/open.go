@@ -64,7 +64,7 @@ func open(ctx context.Context, fsys fs.FS, name string) (*Policy, error) {
 	if err := checkPackages(b); err != nil {
 		return nil, err
 	}
-	if err := checkStarter(b.Data); err != nil {
+	if err := checkStarter(b); err != nil {
 		return nil, err
 	}
 	digest, err := digest(b)

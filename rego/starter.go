@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/bundle"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
@@ -43,32 +44,38 @@ var dataSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 
 // checkStarter refuses data of the starter policy that does not fit
 // rego/schema/data.json: a misspelt key would be a restriction that nobody keeps.
-// A bundle without such data has nothing to fit.
-func checkStarter(data map[string]any) error {
-	given, ok := data[starterRoot]
+// Only a bundle without the starter's rules may be without the data: they would
+// keep no restriction.
+func checkStarter(b *bundle.Bundle) error {
+	given, ok := b.Data[starterRoot]
 	if !ok {
+		for _, m := range b.Modules {
+			if m.Parsed.Package.Path.String() == "data.starter_shape" {
+				return &fault{"data." + starterRoot, errors.New("is missing, and the starter policy is there")}
+			}
+		}
 		return nil
 	}
 	v, err := ast.InterfaceToValue(given)
 	if err != nil {
 		return starterFault(nil, err)
 	}
-	var b bytes.Buffer
-	if err := writeValue(jsontext.NewEncoder(&b), v, true); err != nil {
+	var text bytes.Buffer
+	if err := writeValue(jsontext.NewEncoder(&text), v, true); err != nil {
 		return starterFault(nil, err)
 	}
 	schema, err := dataSchema()
 	if err != nil {
 		return fmt.Errorf("data.json: %w", err)
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(b.Bytes()))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text.Bytes()))
 	if err != nil {
 		return starterFault(nil, err)
 	}
 	if err := schema.Validate(doc); err != nil {
 		return schemaFaults(err)
 	}
-	return checkGrants(b.Bytes())
+	return checkGrants(text.Bytes())
 }
 
 // checkGrants looks at what a schema cannot say of hosts, paths and the like.

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/bundle"
 	oparego "github.com/open-policy-agent/opa/v1/rego"
 
 	"github.com/callgate/callgate/bundles"
@@ -45,6 +47,18 @@ func TestStarterLoads(t *testing.T) {
 	}}}`
 	if _, err := starterWith(t, all); err != nil {
 		t.Errorf("everything that there is: %v", err)
+	}
+}
+
+// Without its data the starter would keep no restriction, whatever else permits.
+func TestStarterNeedsItsData(t *testing.T) {
+	fsys := withBase(t, bundles.Starter())
+	fsys["more.rego"] = &fstest.MapFile{Data: []byte("package callgate.rules\n\nimport rego.v2\n\nallow contains {\"id\": \"more\"} if input.tool.name == \"t\"\n")}
+	mustOpen(t, fsys)
+	fsys["startr/data.json"] = fsys["starter/data.json"]
+	delete(fsys, "starter/data.json")
+	if _, err := Open(t.Context(), fsys, Options{}); err == nil || !strings.Contains(err.Error(), "data.starter: is missing") {
+		t.Errorf("Open = %v", err)
 	}
 }
 
@@ -163,7 +177,7 @@ func TestStarterRulesNeedNoSchema(t *testing.T) {
 	}
 	refused := 0
 	mutants(tree, func(what string, mutant any) {
-		if checkStarter(map[string]any{"starter": mutant}) == nil {
+		if checkStarter(&bundle.Bundle{Data: map[string]any{"starter": mutant}}) == nil {
 			return
 		}
 		refused++

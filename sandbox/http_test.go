@@ -37,9 +37,9 @@ func TestCallgateHTTP(t *testing.T) {
 		{"another secret", `{"method":"GET","url":"` + site + `/echo","secret":"other"}` + "\n", finished("34", refused("http.get", site+"/echo"))},
 		{"private address", `{"method":"GET","url":"https://inside.example.com/"}` + "\n", finished("34",
 			call.Effect{Kind: "http.get", Within: "inside.example.com:443", Target: "https://inside.example.com/", Code: "refused"})},
-		{"redirect", get("/away"), finished("74", web("get", "/away", "refused", 0))},
+		{"redirect", get("/away"), finished("74", web("get", "/away", "redirect", 0))},
 		{"larger than the memory", get("/large"), finished("54", web("get", "/large", "ok", pokeMemory))},
-		{"broken", get("/cut"), finished("64", web("get", "/cut", "error", 0))},
+		{"broken", get("/cut"), finished("64", web("get", "/cut", "no_answer", 0))},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -20,11 +20,8 @@ import (
 // Bounds of a run where the grant states none. A grant without a fuel bound
 // has no limit on fuel; time bounds it.
 const (
-	defaultMemory  = 64 << 20
-	defaultTimeout = 30 * time.Second
-	defaultOutput  = 1 << 20
-	defaultLog     = 4096
-	maxTimeout     = 24 * time.Hour
+	defaultMemory = 64 << 20
+	defaultLog    = 4096
 )
 
 // bounds are a grant's bounds with the defaults filled in.
@@ -40,11 +37,10 @@ func boundsOf(b call.Bounds) bounds {
 		}
 		return def
 	}
-	ms := or(b.TimeoutMS, defaultTimeout.Milliseconds())
 	return bounds{
 		memory: or(b.MemoryBytes, defaultMemory), fuel: or(b.Fuel, math.MaxInt64),
-		output: or(b.OutputBytes, defaultOutput), log: or(b.LogBytes, defaultLog),
-		timeout: time.Duration(min(ms, maxTimeout.Milliseconds())) * time.Millisecond,
+		output: b.Output(), log: or(b.LogBytes, defaultLog),
+		timeout: b.Timeout(),
 	}
 }
 

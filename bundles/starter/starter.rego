@@ -62,6 +62,12 @@ _key := {
 label contains name if some name in _tool.labels
 
 # METADATA
+# title: Without settings of the documented shape nothing at all is permitted
+deny contains {"code": "starter_malformed", "message": "data.starter is missing or malformed"} if {
+	not starter_shape.settings(data.starter)
+}
+
+# METADATA
 # title: An entry that is not of the documented shape permits nothing
 deny contains {"code": "starter_malformed", "message": "what data.starter says of this tool is malformed"} if {
 	is_object(data.starter.tools)

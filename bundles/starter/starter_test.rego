@@ -165,9 +165,20 @@ test_no_entry_permits_nothing if {
 	}
 }
 
+# Whoever adds rules beside the data still needs the data.
+test_without_settings_nobody_else_permits if {
+	every all in [null, {}, {"tool": {}}] {
+		d := callgate.decision with input as call
+			with data.starter as all
+			with data.callgate.rules.allow as {{"id": "more"}}
+		without(d, {"starter_malformed"})
+	}
+}
+
 test_no_tools_permit_nothing if {
-	every all in [null, true, "all", 7, [], {}, {"tools": null}, {"tools": [entry]}, {"tools": "tool"}, {"tools": {}}] {
-		without(decided(all, call), {"no_rule_allows"})
+	without(decided({"tools": {}}, call), {"no_rule_allows"})
+	every all in [null, true, "all", 7, [], {}, {"tools": null}, {"tools": [entry]}, {"tools": "tool"}] {
+		without(decided(all, call), {"starter_malformed"})
 	}
 }
 

@@ -27,7 +27,7 @@ var canaries = []string{canaryCredential, canaryEnvironment, canaryArgument, can
 
 // spellings are the ways in which a text could stand somewhere.
 func spellings(s string) []string {
-	out := []string{s, strings.ToUpper(s), hex.EncodeToString([]byte(s))}
+	out := []string{s, strings.ToUpper(s), strings.ToLower(s), hex.EncodeToString([]byte(s))}
 	for shift := range 3 { // base64 of a longer text that holds it, wherever it begins
 		text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", shift) + s))
 		out = append(out, strings.TrimRight(text[(8*shift+5)/6:], "=")[:20])
@@ -52,7 +52,8 @@ func holds(b []byte, but ...string) string {
 }
 
 // Secrets and arguments, planted wherever they can come from, stand in no record,
-// no error and no log, and in no output but that of a tool that was asked for them.
+// no error of ours and no log, and in no output but that of a tool or a policy that
+// was asked about them.
 func TestCanaries(t *testing.T) {
 	for _, s := range spellings(canaryFile) { // or else the test could not fail
 		if holds([]byte("<"+s+">")) == "" {
@@ -83,6 +84,7 @@ func TestCanaries(t *testing.T) {
 		name, tool, args string
 		roles            string   // "" for analyst
 		shows            []string // what stdout may hold
+		quotes           bool     // our error repeats policy's message, or the tool's name
 		exit             int
 	}{
 		{name: "a file that may be read", tool: "read-file", args: `{"path": "/docs/secret.txt"}`, shows: []string{canaryFile}},
@@ -93,11 +95,12 @@ func TestCanaries(t *testing.T) {
 		{name: "a value of the wrong type", tool: "read-file", args: `{"path": ["` + canaryArgument + `"]}`, exit: exitDenied},
 		{name: "a key twice", tool: "read-file", args: `{"` + canaryArgument + `": 1, "` + canaryArgument + `": 2}`, exit: exitDenied},
 		{name: "no JSON", tool: "read-file", args: canaryArgument, exit: exitDenied},
-		{name: "an unknown tool", tool: canaryArgument, args: `{}`, exit: exitDenied},
-		{name: "a role that may not", tool: "read-file", args: text("path"), roles: "visitor", exit: exitDenied},
+		{name: "an unknown tool", tool: canaryArgument, args: `{}`, quotes: true, exit: exitDenied},
+		{name: "a role that may not", tool: "read-file", args: text("path"), roles: "visitor", quotes: true, exit: exitDenied},
 		{name: "a rule that fails on it", tool: "publish", args: `{"text": "boom ` + canaryArgument + `"}`, exit: exitUnsure},
 		{name: "an approval", tool: "refund", args: `{"amount": 1, "order": "` + canaryArgument + `"}`, roles: "support", exit: exitDenied},
 		{name: "a page", tool: "fetch", args: `{"url": "https://api.demo.test/v1/status", "secret": "demo-api"}`},
+		{name: "a page that sends the credential back", tool: "fetch", args: `{"url": "https://api.demo.test/v1/echo", "secret": "demo-api"}`, exit: exitFailed},
 		{name: "a page that moved", tool: "fetch", args: `{"url": "https://api.demo.test/v1/moved", "secret": "demo-api"}`, exit: exitFailed},
 		{name: "a page that is not there", tool: "fetch", args: `{"url": "https://api.demo.test/v1/` + canaryArgument + `", "secret": "demo-api"}`},
 		{name: "a page of another host", tool: "fetch", args: `{"url": "https://` + strings.ToLower(canaryArgument) + `.test/"}`, exit: exitFailed},
@@ -122,19 +125,27 @@ func TestCanaries(t *testing.T) {
 			if len(extra) > 0 {
 				// These repeat the call to whoever made it: the tool's name, what it did,
 				// and in a dry run the arguments.
-				shows = append(slices.Clone(shows), canaryArgument, canaryWhy)
+				shows = append(slices.Clone(shows), canaryArgument)
 			}
 			if c := holds(out.Bytes(), shows...); c != "" {
 				t.Errorf("%s %v: stdout holds %s: %s", tt.name, extra, c, out.String())
 			}
-			if c := holds(errOut.Bytes(), canaryArgument); c != "" {
-				t.Errorf("%s %v: stderr holds %s: %s", tt.name, extra, c, errOut.String())
-			}
-			for line := range strings.Lines(errOut.String()) { // the operator's log, not the tool's own words
-				if c := holds([]byte(line)); strings.HasPrefix(line, "{") && c != "" {
-					t.Errorf("%s %v: the operator's log holds %s: %s", tt.name, extra, c, line)
+			for line := range strings.Lines(errOut.String()) {
+				// What a tool says of its arguments, and a policy, is for the caller; the
+				// operator's log and our own errors say nothing of them.
+				own := strings.HasPrefix(line, "{") || strings.HasPrefix(line, "callgate:") && !tt.quotes
+				if c := holds([]byte(line)); c != "" && (own || c != canaryArgument) {
+					t.Errorf("%s %v: stderr holds %s: %s", tt.name, extra, c, line)
 				}
 			}
+		}
+	}
+
+	for _, args := range [][]string{{"approvals", "list"}, {"audit", "verify"}, {"approvals", "list", "-o", "json"}} {
+		var out, errOut bytes.Buffer
+		code := run(t.Context(), append(args, "--config", filepath.Join(dir, "callgate.yaml")), strings.NewReader(""), &out, &errOut)
+		if c := holds(append(out.Bytes(), errOut.Bytes()...)); c != "" || code != exitOK {
+			t.Errorf("%v: exit %d, holds %s: %s%s", args, code, c, out.String(), errOut.String())
 		}
 	}
 

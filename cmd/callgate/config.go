@@ -186,7 +186,7 @@ func (c *Config) validate(path string) error {
 		errs = append(errs, errors.New("decide_timeout and max_guests are at least 0"))
 	}
 	if _, err := zerolog.ParseLevel(c.Log.Level); err != nil {
-		errs = append(errs, fmt.Errorf("log.level: %w", err))
+		errs = append(errs, errors.New("log.level is not one of trace, debug, info, warn, error and disabled"))
 	}
 	if c.Log.Format != "text" && c.Log.Format != "json" {
 		errs = append(errs, errors.New("log.format is not text or json"))

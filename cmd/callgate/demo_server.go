@@ -18,11 +18,8 @@ import (
 	"time"
 )
 
-// Names of the demo's services.
-const (
-	demoHost    = "api.demo.test"      // a real server, on loopback
-	demoPrivate = "intranet.demo.test" // a name for a private address
-)
+// demoHost is the name of the demo's server.
+const demoHost = "api.demo.test"
 
 // demoServer is a small web service under a name of its own, with TLS.
 type demoServer struct {
@@ -50,6 +47,9 @@ func startDemoServer(token string) (*demoServer, error) {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"status":"green"}`)
+	})
+	mux.HandleFunc("GET /v1/echo", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.Header.Get("Authorization"))
 	})
 	mux.Handle("GET /v1/moved", http.RedirectHandler("https://elsewhere.demo.test/v1/status", http.StatusFound))
 	s := &demoServer{ca: ca, addr: l.Addr().String()}

@@ -3,6 +3,7 @@ package call
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -24,6 +25,24 @@ func (b *Bounds) all() [9]bound {
 		{"http_bytes", &b.HTTPBytes},
 		{"calls", &b.Calls},
 	}
+}
+
+// Timeout is how long a run may take: what the bounds say, at most a day, and 30
+// seconds when they say nothing.
+func (b Bounds) Timeout() time.Duration {
+	if b.TimeoutMS <= 0 {
+		return 30 * time.Second
+	}
+	return time.Duration(min(b.TimeoutMS, 24*60*60*1000)) * time.Millisecond
+}
+
+// Output is how many bytes a tool may return: what the bounds say, and 1 MiB when
+// they say nothing.
+func (b Bounds) Output() int64 {
+	if b.OutputBytes <= 0 {
+		return 1 << 20
+	}
+	return b.OutputBytes
 }
 
 // UnmarshalJSONFrom reads bounds. Unknown members are refused whatever the

@@ -29,7 +29,7 @@ var (
 	// ErrConfigDiffers says that the owner was opened with another configuration,
 	// or by another version of Callgate. Nothing was sent to it.
 	ErrConfigDiffers error = &call.Error{
-		Code: call.CodeOwnerConfigDiffers, Detail: "the owner of the data directory has another configuration",
+		Code: call.CodeOwnerConfigDiffers, Detail: "it has other settings, or other files of tools, ceiling or certificates; end it, or use its settings",
 	}
 
 	// ErrForeignOwner says that another user's process listens on the socket. Nothing

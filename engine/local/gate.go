@@ -29,8 +29,9 @@ var _ Gate = (*Engine)(nil)
 
 // Join opens the data directory, or becomes a client of the process that has it
 // open. While one owner ends and the next one opens it tries again, for 20 seconds
-// at most, and waits as long for one that is still opening. If its owner ends later, the gate does the same for whatever that owner
-// did not take, and so may become the owner itself.
+// at most, and waits as long for one that is still opening. If its owner
+// ends later, the gate does the same for whatever that owner did not take, and so
+// may become the owner itself.
 //
 // # Errors
 //

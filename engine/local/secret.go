@@ -1,13 +1,13 @@
 package local
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"strings"
 
+	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/hostfx"
 )
 
@@ -26,7 +26,8 @@ type Secret struct {
 	Header string
 }
 
-const maxSecret = 8 << 10 // bytes
+// maxSecretFile is more than any credential has, which hostfx says.
+const maxSecretFile = 16 << 10
 
 // variable is the name of the environment's variable for a credential.
 func variable(name string) string {
@@ -47,6 +48,9 @@ func secrets(list []Secret) (func(name string) (hostfx.Secret, error), error) {
 				return nil, fmt.Errorf("secrets: %s and %s are one variable of the environment", other, s.Name)
 			}
 			variables[variable(s.Name)] = s.Name
+		}
+		if !(call.Caps{Secrets: []string{s.Name}}).Allows(call.Op{Kind: call.OpSecret, Secret: s.Name}) {
+			return nil, fmt.Errorf("secrets: no grant can name %q: names are of a-z, 0-9, - and _, a letter first", s.Name)
 		}
 		known[s.Name] = s
 	}
@@ -77,12 +81,9 @@ func (s Secret) read(name string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	b, err := io.ReadAll(io.LimitReader(f, maxSecretFile))
 	if err != nil {
 		return "", err
-	}
-	if len(b) > maxSecret {
-		return "", errors.New(s.File + " is larger than 8 KiB")
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"), nil
 }
