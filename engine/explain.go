@@ -59,7 +59,8 @@ type ExplainedLimit struct {
 // Explain says what would become of the call, and why, if it were made now: with
 // [Engine.Authorize] for an external tool, with [Engine.Do] for all others. It
 // takes nothing, asks nobody, runs nothing and records nothing, so the answer holds
-// only until something else happens. The run is not tried: a directory that cannot
+// only until something else happens. It may make the key of the tenant's day, as a
+// call would. The run is not tried: a directory that cannot
 // be opened, or a tool that fails, is found by the call itself.
 //
 // Nothing limits how often somebody explains: an ingress that offers it lets its
@@ -190,7 +191,10 @@ func (p *passage) explanation(err error) *Explanation {
 // foresaw adds what policy gives the call and what the state says to that.
 func (x *Explanation) foresaw(p *passage, ans state.Answer) {
 	caps := p.caps
-	x.Caps, x.Labels, x.Approvals = &caps, p.decision.Labels, p.decision.Approvals
+	x.Caps, x.Labels, x.Approvals = &caps, slices.Clone(p.decision.Labels), slices.Clone(p.decision.Approvals)
+	for i := range x.Approvals {
+		x.Approvals[i].From = x.Approvals[i].From.Clone()
+	}
 	for _, l := range ans.Limits {
 		// Rounded up: a moment too early would be refused again.
 		wait := (l.RetryAfter + min(time.Millisecond-1, 1<<63-1-l.RetryAfter)) / time.Millisecond

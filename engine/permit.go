@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -91,7 +92,17 @@ func (m *Permit) Finish(_ context.Context, r Reported) (*Result, error) {
 	} else {
 		m.end(nil, o)
 	}
-	return m.result, m.err
+	return m.result.clone(), m.err
+}
+
+// clone keeps the holders of one permit from changing each other's result.
+func (r *Result) clone() *Result {
+	if r == nil {
+		return nil
+	}
+	c := *r
+	c.Output, c.Outcome.Effects = bytes.Clone(r.Output), slices.Clone(r.Outcome.Effects)
+	return &c
 }
 
 // end is the end of the road, whoever comes first. Others wait for it.

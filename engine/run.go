@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/grant"
@@ -14,6 +15,8 @@ func (p *passage) run(ctx context.Context, g grant.Grant) ([]byte, call.Outcome)
 		start := p.e.o.Now()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
+		timed, over := context.WithTimeout(ctx, p.caps.Bounds.Timeout())
+		defer over()
 		defer context.AfterFunc(p.e.stopped, cancel)()
 
 		fx, err := p.e.o.Host.Open(ctx, g)
@@ -21,12 +24,17 @@ func (p *passage) run(ctx context.Context, g grant.Grant) ([]byte, call.Outcome)
 			p.startErr = err
 			return nil, call.Outcome{Status: call.NotStarted, Code: call.CodeOf(err, call.CodeRootUnavailable)}
 		}
-		output, o := p.e.guard(func() ([]byte, call.Outcome) { return p.tool.run(ctx, p.e, fx, p.args) })
-		if o.Code == call.CodeToolError && fx.Context().Err() != nil {
-			o.Code = stopped(fx.Context()) // what fails because it was stopped says so
+		output, o := p.e.guard(func() ([]byte, call.Outcome) { return p.tool.run(ctx, timed, p.e, fx, p.args) })
+		if o.Code == call.CodeToolError && timed.Err() != nil {
+			o.Code = stopped(timed) // what fails because it was stopped says so
 		}
 		o.Effects = fx.Close()
-		o.Stderr = append(o.Stderr, fx.Logged()...)
+		if logged := fx.Logged(); len(logged) > 0 {
+			if n := len(o.Stderr); n > 0 && o.Stderr[n-1] != '\n' {
+				o.Stderr = append(o.Stderr, '\n')
+			}
+			o.Stderr = append(o.Stderr, logged...)
+		}
 		o.Took = p.e.o.Now().Sub(start)
 		if o.Status != call.Succeeded {
 			output = nil // half an answer could be taken for a whole one
@@ -54,9 +62,12 @@ func (p *passage) finish(output []byte, o call.Outcome) (*Result, error) {
 		p.e.log.Info().Str("call", p.id).Str("tool", p.tool.manifest.Name).Str("code", string(o.Code)).
 			Int("effects", len(o.Effects)).Stringer("took", o.Took).Int64("record", p.index).Msg("ran")
 	}
+	recorded := o
+	recorded.Effects = slices.Clone(o.Effects) // the caller may do with theirs what they like
+	size := len(output)
 	go func() {
 		defer p.leave()
-		if _, err := p.e.append(func() (call.Record, error) { return p.outcomeRecord(o, len(output)), nil }); err != nil {
+		if _, err := p.e.append(func() (call.Record, error) { return p.outcomeRecord(recorded, size), nil }); err != nil {
 			p.e.log.Error().AnErr("cause", err).Str("call", p.id).Msg("outcome not recorded")
 		}
 	}()

@@ -42,7 +42,8 @@ func (e *Engine) OpenSession(ctx context.Context, who call.Principal) (id string
 
 // Revoke ends what was permitted, from now on and for ever: every call and vote of
 // a principal or in their name, every call of a tool, or, with any epoch, every
-// approval that is pending or given. It acts at once.
+// approval that is pending or given. It acts at once on what is asked from then on;
+// runs and permits under way go on to the end of their time.
 //
 // # Errors
 //

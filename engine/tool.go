@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 
@@ -88,13 +91,14 @@ func (t *Tool) record() call.RecordTool {
 	return call.RecordTool{Name: t.manifest.Name, Kind: t.manifest.Kind, Digest: t.digest}
 }
 
-// run runs the tool once.
-func (t *Tool) run(ctx context.Context, e *Engine, fx *hostfx.Effects, args call.Args) ([]byte, call.Outcome) {
+// run runs the tool once. The sandbox counts the time of a guest itself, once there
+// is a place for it; all others have what timed leaves them.
+func (t *Tool) run(ctx, timed context.Context, e *Engine, fx *hostfx.Effects, args call.Args) ([]byte, call.Outcome) {
 	if !fx.Grant().Is(t.digest, args) {
 		return nil, call.Outcome{Status: call.NotStarted, Code: call.CodeGrantMismatch}
 	}
 	if t.host != nil {
-		return t.runHost(e, fx, args)
+		return t.runHost(timed, e, fx, args)
 	}
 	if e.o.Guests == nil {
 		return nil, call.Outcome{Status: call.NotStarted, Code: call.CodeGuestUnavailable}
@@ -109,20 +113,20 @@ type hostAnswer struct {
 
 // runHost waits for the tool until its time is up and not longer: Go code
 // cannot be stopped, but it can be left without effects.
-func (t *Tool) runHost(e *Engine, fx *hostfx.Effects, args call.Args) ([]byte, call.Outcome) {
-	done := make(chan hostAnswer, 1)
+func (t *Tool) runHost(ctx context.Context, e *Engine, fx *hostfx.Effects, args call.Args) ([]byte, call.Outcome) {
+	bounds, done := fx.Grant().Caps().Bounds, make(chan hostAnswer, 1)
 	go func() {
 		a := hostAnswer{err: &call.Error{Code: call.CodeInternal}} // what a tool that never returns says
 		defer func() { done <- a }()
 		defer e.caught(&a.err)
-		output, err := t.host(fx.Context(), fx, args)
+		output, err := t.host(ctx, fx, args)
 		a = hostAnswer{output, err}
 	}()
 	select {
 	case a := <-done:
-		return hostOutcome(a, fx.Grant().Caps().Bounds)
-	case <-fx.Context().Done():
-		return nil, call.Outcome{Status: call.Failed, Code: stopped(fx.Context())}
+		return hostOutcome(a, bounds)
+	case <-ctx.Done():
+		return nil, call.Outcome{Status: call.Failed, Code: stopped(ctx)}
 	}
 }
 
@@ -139,7 +143,12 @@ func hostOutcome(a hostAnswer, bounds call.Bounds) ([]byte, call.Outcome) {
 	case a.err != nil && call.CodeOf(a.err, "") == call.CodeInternal:
 		return nil, call.Outcome{Status: call.Failed, Code: call.CodeInternal}
 	case a.err != nil:
-		text := a.err.Error()
+		text := strings.Map(func(r rune) rune { // it may hold what a server sent
+			if unicode.IsControl(r) && r != '\n' && r != '\t' {
+				return utf8.RuneError
+			}
+			return r
+		}, a.err.Error())
 		return nil, call.Outcome{Status: call.Failed, Code: call.CodeToolError, Stderr: []byte(text[:min(len(text), maxMessage)])}
 	case int64(len(a.output)) > bounds.Output():
 		return nil, call.Outcome{Status: call.Failed, Code: call.CodeOutputExceeded}

@@ -42,7 +42,7 @@ input: {type: object, properties: {n: {type: integer}}, additionalProperties: fa
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, o := tool.run(t.Context(), &Engine{}, fx, args); o.Code != tt.want {
+		if _, o := tool.run(t.Context(), t.Context(), &Engine{}, fx, args); o.Code != tt.want {
 			t.Errorf("under a grant %s: %s, want %s", name, o.Code, tt.want)
 		}
 		fx.Close()

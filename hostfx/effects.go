@@ -111,10 +111,6 @@ func or(bound, otherwise int64) int64 {
 // Grant is the grant that the handles were opened under.
 func (fx *Effects) Grant() grant.Grant { return fx.g }
 
-// Context is done when the call is over: by the time of its grant, by its caller,
-// or by Close.
-func (fx *Effects) Context() context.Context { return fx.ctx }
-
 // Dirs are the granted directories, for the sandbox to give to a guest.
 func (fx *Effects) Dirs() []*Dir { return slices.Clone(fx.dirs) }
 

@@ -25,13 +25,24 @@ var framing = []string{
 // identity are the headers by which servers know who asks, and those by which
 // some of them take another method or path than the request's own.
 var identity = []string{
-	"authorization", "cookie", "cookie2", "forwarded", "true-client-ip", "via", "x-client-ip", "x-real-ip",
-	"x-http-method", "x-http-method-override", "x-method-override", "x-original-url", "x-rewrite-url",
+	"authorization", "cookie", "cookie2", "forwarded", "via",
+	"true-client-ip", "client-ip", "x-client-ip", "x-real-ip", "x-cluster-client-ip", "cf-connecting-ip", "fastly-client-ip",
+	"remote-user", "x-remote-user", "x-authenticated-user", "x-forwarded", "x-host",
+	"x-http-method", "x-http-method-override", "x-method-override", "x-rewrite-url",
 }
 
+var identityPrefixes = []string{"x-forwarded-", "x-original-", "x-auth-request-", "x-envoy-", "x-amzn-oidc-", "sec-"}
+
 // folded is a header's name as the laxest server reads it: CGI and its heirs
-// make one of - and _.
-func folded(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
+// make one character of all that are neither letters nor digits.
+func folded(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(name))
+}
 
 func isFraming(name string) bool {
 	name = folded(name)
@@ -40,7 +51,8 @@ func isFraming(name string) bool {
 
 func isIdentity(name string) bool {
 	name = folded(name)
-	return slices.Contains(identity, name) || strings.HasPrefix(name, "x-forwarded-") || strings.HasPrefix(name, "sec-")
+	return slices.Contains(identity, name) ||
+		slices.ContainsFunc(identityPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
 // isOurs reports whether the host sets the header when the tool does not.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/facts"
 )
@@ -174,6 +176,11 @@ func (x *exchange) over(w *wire, r Request, header http.Header) (*Response, erro
 	}
 	if a.StatusCode < 200 {
 		return nil, fmt.Errorf("%w: the server left the protocol", ErrNoAnswer)
+	}
+	for name := range a.Header {
+		if !httpguts.ValidHeaderFieldName(name) { // such names the search below would not see
+			return nil, errBroken
+		}
 	}
 	got, err := x.read(w, a, r.Method)
 	if err != nil {

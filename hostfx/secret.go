@@ -10,7 +10,10 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/net/http/httpguts"
@@ -27,7 +30,7 @@ const (
 
 // Secret is a credential of the operator's.
 type Secret struct {
-	Value  string // 8 bytes to 8 KiB that a header can hold; for the form basic, user:password
+	Value  string // 8 bytes to 8 KiB that a header can hold; for the form basic, user:password, which has 8 bytes as well
 	Header string // the header's name, for the form header
 }
 
@@ -45,7 +48,7 @@ func (fx *Effects) readSecrets() error {
 		}
 		c, have := fx.secrets[e.Secret.Name]
 		if !have {
-			s, err := fx.host.secret(e.Secret.Name)
+			s, err := fx.secret(e.Secret.Name)
 			if err != nil {
 				return noSecret(e.Secret, err)
 			}
@@ -64,6 +67,25 @@ func (fx *Effects) readSecrets() error {
 
 func noSecret(s *call.Secret, err error) error {
 	return &call.Error{Code: call.CodeSecretUnavailable, Detail: "secret " + s.Name + ": " + err.Error()}
+}
+
+// secret waits for a credential, but not longer than the call may take.
+func (fx *Effects) secret(name string) (Secret, error) {
+	type answer struct {
+		secret Secret
+		err    error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		s, err := fx.host.secret(name)
+		done <- answer{s, err}
+	}()
+	select {
+	case a := <-done:
+		return a.secret, a.err
+	case <-fx.ctx.Done():
+		return Secret{}, errors.New("reading it took too long")
+	}
 }
 
 // secret reads a credential. The errors never wrap the reader's, which may quote
@@ -94,8 +116,12 @@ func (c credential) fits(as string) error {
 	case "bearer":
 		return nil
 	case "basic":
-		if !strings.Contains(c.Value, ":") { // RFC 7617 section 2
+		_, password, ok := strings.Cut(c.Value, ":") // RFC 7617 section 2
+		if !ok {
 			return errors.New("it is not user:password")
+		}
+		if len(password) < minSecret {
+			return fmt.Errorf("its password is shorter than %d bytes", minSecret)
 		}
 		return nil
 	case "header":
@@ -143,15 +169,39 @@ func (fx *Effects) exposes(h http.Header, body []byte) error {
 	}
 	var all bytes.Buffer
 	_ = h.Write(&all) // a buffer takes everything
-	text, heads := lower(body), lower(all.Bytes())
+	texts := [][]byte{lower(body), lower(all.Bytes())}
+	texts = append(texts, unescaped(texts[0]), unescaped(texts[1]))
 	for _, c := range fx.secrets {
 		for _, t := range c.traces {
-			if bytes.Contains(text, t) || bytes.Contains(heads, t) {
+			if slices.ContainsFunc(texts, func(text []byte) bool { return bytes.Contains(text, t) }) {
 				return fmt.Errorf("%w: it holds a credential", ErrWithheld)
 			}
 		}
 	}
 	return nil
+}
+
+// unescaped undoes the escapes of JSON, of which encoders use more or fewer; nil
+// when there are none.
+func unescaped(b []byte) []byte {
+	if !bytes.ContainsRune(b, '\\') {
+		return nil
+	}
+	out := make([]byte, 0, len(b))
+	for len(b) > 0 {
+		if b[0] != '\\' || len(b) == 1 {
+			out, b = append(out, b[0]), b[1:]
+			continue
+		}
+		if b[1] == 'u' && len(b) >= 6 {
+			if n, err := strconv.ParseUint(string(b[2:6]), 16, 16); err == nil {
+				out, b = append(out, lower(utf8.AppendRune(nil, rune(n)))...), b[6:]
+				continue
+			}
+		}
+		out, b = append(out, b[1]), b[2:]
+	}
+	return out
 }
 
 // traces are the forms in which a server may well send a credential back: itself,

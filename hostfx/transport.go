@@ -54,10 +54,16 @@ type wire struct {
 	conn net.Conn       // without TLS
 }
 
+// bare is a context without its values: with them, whoever traces requests in a
+// context that the call came with would be shown the connection and the credential.
+type bare struct{ context.Context }
+
+func (bare) Value(any) any { return nil }
+
 // newWire must be called with life held, and the wire ended before it is let go.
 func newWire(ctx context.Context, fx *Effects, u call.URL, networks []string) *wire {
 	w := &wire{fx: fx, url: u, networks: networks, asked: ctx}
-	both, cancel := context.WithCancel(ctx)
+	both, cancel := context.WithCancel(bare{ctx})
 	stop := context.AfterFunc(fx.ctx, cancel)
 	w.ctx, w.cancel = both, func() { stop(); cancel() }
 	return w

@@ -50,6 +50,10 @@ func checkFile(fsys fs.FS, name string, d fs.DirEntry) error {
 		}
 		return wholeYAML(b)
 	case base == ".signatures.json":
+	case strings.HasSuffix(base, ".manifest") && name != ".manifest":
+		return errors.New("OPA would read it as the bundle's manifest, which is .manifest at the top")
+	case hasSuffix(base, ".rego") && !strings.HasSuffix(base, ".rego"):
+		return errors.New("OPA reads rules only from files that end in .rego")
 	case hasSuffix(base, ".json", ".yaml", ".yml"):
 		return errors.New("OPA reads data only from files named data.json or data.yaml")
 	case hasSuffix(base, ".wasm", ".pb"):

@@ -114,6 +114,11 @@ func read(fsys fs.FS, caps *ast.Capabilities) (*bundle.Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A manifest that says how modules are read changes what they mean, in another
+	// way for each spelling of their paths, and is not part of the digest.
+	if v := b.Manifest.RegoVersion; len(b.Manifest.FileRegoVersions) > 0 || v != nil && *v != ast.RegoV1.Int() {
+		return nil, &fault{bundle.ManifestExt, errors.New("says how modules are read; leave that out, and import rego.v2 in modules that need it")}
+	}
 	for _, m := range b.Modules {
 		if v := m.Parsed.RegoVersionSpan().Min(); v != ast.RegoV1 && v != ast.RegoV2 {
 			return nil, &fault{m.Path, errors.New("the manifest asks for an older Rego")}

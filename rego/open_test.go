@@ -23,7 +23,13 @@ func TestOpenRefuses(t *testing.T) {
 		{"another entrypoint", files("p.rego", "package callgate\n\nallow := false\n"), []string{"no rule data.callgate.decision"}},
 		{"syntax", files("p.rego", "package callgate\n\ndecision := {\n"), []string{"p.rego:4"}},
 		{"old rego", files("p.rego", "package callgate\n\ndecision = false { true }\n"), []string{"p.rego:3"}},
-		{"old rego by manifest", files("p.rego", "package callgate\n\ndecision = false { true }\n", ".manifest", `{"rego_version": 0}`), []string{"p.rego", "older Rego"}},
+		{"old rego by manifest", files("p.rego", "package callgate\n\ndecision = false { true }\n", ".manifest", `{"rego_version": 0}`), []string{".manifest", "how modules are read"}},
+		{"newer rego by manifest", files("p.rego", denies, ".manifest", `{"rego_version": 2}`), []string{".manifest", "how modules are read"}},
+		{"rego of one file by manifest", files("p.rego", denies, ".manifest", `{"file_rego_versions": {"/p.rego": 2}}`), []string{".manifest", "how modules are read"}},
+		{"a second manifest", files("p.rego", denies, "x.manifest", `{"revision": "evil"}`), []string{"x.manifest", "manifest"}},
+		{"a manifest below", files("p.rego", denies, "x/.manifest", `{}`), []string{"x/.manifest", "manifest"}},
+		{"rules that OPA ignores", files("p.rego", denies, "deny.REGO", ""), []string{"deny.REGO", ".rego"}},
+		{"a library in another place", files("p.rego", denies, "vendor/lib.rego", "package callgate.lib\n\nx := 1\n"), []string{"vendor/lib.rego", "belongs to the base library"}},
 		{"unused import", files("p.rego", "package callgate\n\nimport data.x\n\ndecision := false\n"), []string{"p.rego:3", "unused"}},
 		{"misspelt field", files("p.rego", denies+"\nx if input.tool.nmae == \"a\"\n"), []string{"p.rego:5", "undefined ref", "input.tool.nmae"}},
 		{"misspelt fact", files("p.rego", denies+"\nx if input.facts.urls[_].hots == \"a\"\n"), []string{"p.rego:5", "undefined ref"}},
@@ -122,7 +128,7 @@ func TestOpenAccepts(t *testing.T) {
 		{"a list in yaml", files("p.rego", denies, "hosts/data.yaml", "- a\n- b\n")},
 		{"zones", files("p.rego", denies+"\na := time.clock([time.now_ns(), \"Europe/Berlin\"])\n\nb := time.weekday(input.env.now_ns)\n\nc := time.diff([1, \"UTC\"], 2)\n\nd := time.format([1, \"UTC\", \"RFC3339\"])\n")},
 		{"print", files("p.rego", denies+"\nx if print(input.tool.name)\n")},
-		{"the base library alone", bundles.Base()},
+		{"the base library alone", withBase(t, fstest.MapFS{})},
 		{"the project", withBase(t, bundles.Project())},
 	}
 	for _, tt := range tests {

@@ -14,7 +14,9 @@ const vendored = "callgate/"
 // checkPackages keeps the base library's packages its own. OPA joins files of one
 // package wherever they are, so a file elsewhere could add a rule to the decision
 // or to a helper that every rule trusts. Rules go into callgate.rules; tests may
-// be beside anything. A bundle without the library may define what it likes.
+// be beside anything. A bundle without the library may define the package callgate,
+// for its decision, and none below it: a library in another place is one that nobody
+// compares.
 func checkPackages(b *bundle.Bundle) error {
 	inside := func(m bundle.ModuleFile) bool {
 		return strings.HasPrefix(strings.TrimPrefix(m.Path, "/"), vendored)
@@ -23,19 +25,19 @@ func checkPackages(b *bundle.Bundle) error {
 	for _, m := range b.Modules {
 		uses = uses || inside(m)
 	}
-	if !uses {
-		return nil
-	}
 	var errs []error
 	for _, m := range b.Modules {
 		name := strings.TrimPrefix(m.Parsed.Package.Path.String(), "data.")
-		ours := name == "callgate" || strings.HasPrefix(name, "callgate.") || strings.HasPrefix(name, "callgate[")
+		ours := name == "callgate" && uses || strings.HasPrefix(name, "callgate.") || strings.HasPrefix(name, "callgate[")
 		if inside(m) || !ours || name == "callgate.rules" || strings.HasSuffix(name, "_test") {
 			continue
 		}
-		errs = append(errs, &fault{m.Parsed.Package.Location.String(), fmt.Errorf("package %s belongs to the base library; rules go into callgate.rules", name)})
+		errs = append(errs, &fault{m.Parsed.Package.Location.String(), &quoting{
+			"the package belongs to the base library, which stands in callgate/; rules go into callgate.rules",
+			fmt.Errorf("package %s belongs to the base library, which stands in callgate/; rules go into callgate.rules", name),
+		}})
 	}
-	if _, ok := b.Data["callgate"]; ok {
+	if _, ok := b.Data["callgate"]; ok && uses {
 		errs = append(errs, &fault{"data.callgate", errors.New("data under callgate belongs to the base library")})
 	}
 	return errors.Join(errs...)

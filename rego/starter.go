@@ -18,6 +18,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/callgate/callgate/engine/call"
 )
@@ -75,7 +76,38 @@ func checkStarter(b *bundle.Bundle) error {
 	if err := schema.Validate(doc); err != nil {
 		return schemaFaults(err)
 	}
+	if err := checkWords(doc, "data."+starterRoot); err != nil {
+		return err
+	}
 	return checkGrants(text.Bytes())
+}
+
+// checkWords refuses texts that no id, role or tenant can be equal to, and whole
+// numbers that are not written as such, which a decision may not hold.
+func checkWords(v any, at string) error {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			if err := checkWords(v[k], at+"/"+k); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for i, x := range v {
+			if err := checkWords(x, fmt.Sprintf("%s/%d", at, i)); err != nil {
+				return err
+			}
+		}
+	case string:
+		if strings.TrimSpace(v) != v || !norm.NFC.IsNormalString(v) {
+			return &fault{at, errors.New("has spaces around it, or is not in Unicode's form C, as names are")}
+		}
+	case fmt.Stringer: // a number
+		if strings.ContainsAny(v.String(), ".eE") {
+			return &fault{at, errors.New("is not written as a whole number")}
+		}
+	}
+	return nil
 }
 
 // checkGrants looks at what a schema cannot say of hosts, paths and the like.

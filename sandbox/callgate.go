@@ -12,6 +12,7 @@ import (
 
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/hostfx"
+	"github.com/callgate/callgate/sandbox/meter"
 )
 
 // hostModule is the module that guests import the functions of the host from.
@@ -74,8 +75,11 @@ type kept struct{ head, body []byte }
 
 func (k *kept) size() uint64 { return uint64(len(k.head)) + uint64(len(k.body)) }
 
-// room is the size of the largest answer: what the guest's memory can become.
-func (r *run) room() uint64 { return min(uint64(len(r.memory.space)), math.MaxUint32) }
+// room is the size of the largest answer: what the guest's memory can become, in
+// whole pages.
+func (r *run) room() uint64 {
+	return min(uint64(len(r.memory.space)), math.MaxUint32) / meter.PageSize * meter.PageSize
+}
 
 // ask does what the parameters (request, length, where the answer's length
 // goes) ask for, and keeps the answer. Every pointer is checked before anything

@@ -1,6 +1,10 @@
 package call
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // Verdict is what a policy says about one call. The zero value denies.
 type Verdict string
@@ -73,6 +77,9 @@ type From struct {
 	Roles []string `json:"roles,omitzero"`
 	IDs   []string `json:"ids,omitzero"`
 }
+
+// Clone returns a copy that shares nothing with f.
+func (f From) Clone() From { return From{slices.Clone(f.Roles), slices.Clone(f.IDs)} }
 
 // Limit takes Cost units from a bucket of Burst units that refills within Per.
 // Its identity is (name, key).

@@ -2,11 +2,16 @@ package facts
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/callgate/callgate/engine/call"
 )
+
+// maxFacts is how many facts one declaration may give: reading and policy take time
+// for each.
+const maxFacts = 1024
 
 // Derive returns the facts that d declares and the arguments with each URL and path
 // in its canonical text. Only those arguments are to be used from here on: what
@@ -85,7 +90,11 @@ type rewriter struct {
 // puts the canonical text that read returns in its place.
 func (w *rewriter) rewrite(s source, read func(raw, word string) (text string, err error)) error {
 	at, wordAt := newPointer(s.at), newPointer(s.wordAt)
+	n := 0
 	return at.each(found{value: w.root}, 0, func(f found) error {
+		if n++; n > maxFacts {
+			return at.refuse(fmt.Sprintf("stands for more than %d items", maxFacts))
+		}
 		raw, ok := f.value.(string)
 		if !ok {
 			return at.refuse("is not a string")

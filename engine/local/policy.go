@@ -33,13 +33,18 @@ type live struct {
 
 	// Owned by whoever polls.
 	tried string // signature of the files that were loaded or refused last
+	told  string // signature of the files whose refusal was logged last
 	seen  string // signature that the last poll saw
 }
 
 var _ engine.Snapshotter = (*live)(nil)
 
 func openLive(ctx context.Context, c Config) (*live, error) {
-	l := &live{path: c.Bundle, log: c.Logger, load: loadPolicy, tried: signature(c.Bundle)}
+	path, err := filepath.Abs(c.Bundle) // once: the process may go elsewhere
+	if err != nil {
+		return nil, err
+	}
+	l := &live{path: path, log: c.Logger, load: loadPolicy, tried: signature(path)}
 	l.seen = l.tried
 	p, err := l.load(ctx, l.path)
 	if err != nil {
@@ -105,8 +110,14 @@ func (l *live) poll(ctx context.Context) {
 		l.seen = after
 		return
 	}
-	l.tried = s
+	if err == nil || hopeless(err) {
+		l.tried = s
+	}
 	if err != nil {
+		if l.told == s {
+			return // it is tried again, not told again
+		}
+		l.told = s
 		// Not its text: that quotes the policy.
 		l.log.Error().Str("bundle", l.path).Strs("mend", mend(l.path, err)).Msg("the changed policy is refused, the last good one stays")
 		return
@@ -135,6 +146,16 @@ func loadPolicy(ctx context.Context, bundle string) (*rego.Policy, error) {
 		return nil, err
 	}
 	return rego.Open(ctx, fsys, rego.Options{})
+}
+
+// hopeless reports whether the files themselves are wrong, so that trying again
+// without a change leads nowhere. All else, such as a lack of descriptors or of time,
+// may pass.
+func hopeless(err error) bool {
+	if call.CodeOf(err, "") == call.CodePolicyTimeout {
+		return false
+	}
+	return len(rego.Places(err)) > 0 || errors.Is(err, ErrBaseChanged) || errors.Is(err, fs.ErrNotExist)
 }
 
 // mend lists what is to be mended, without a word of what stands there.

@@ -55,7 +55,10 @@ func secrets(list []Secret) (func(name string) (hostfx.Secret, error), error) {
 		known[s.Name] = s
 	}
 	return func(name string) (hostfx.Secret, error) {
-		s := known[name]
+		s, listed := known[name]
+		if other, taken := variables[variable(name)]; taken && !listed {
+			return hostfx.Secret{}, fmt.Errorf("%s is of %s: %w", variable(name), other, fs.ErrNotExist)
+		}
 		value, err := s.read(name)
 		return hostfx.Secret{Value: value, Header: s.Header}, err
 	}, nil

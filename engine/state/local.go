@@ -305,6 +305,7 @@ func (l *Local) ask(a Admission) (*approval, error) {
 	rules := slices.Clone(a.Asks)
 	for i := range rules {
 		rules[i].Reason = "" // free text stays out of records
+		rules[i].From = rules[i].From.Clone()
 	}
 	var found *approval
 	for d, last := range l.days {
