@@ -98,10 +98,34 @@ func TestExplainSaysWhatDoDoes(t *testing.T) {
 			}
 		}
 	})
+	if testing.Short() {
+		return // few runs do not come to every code
+	}
 	for _, c := range []call.Code{call.CodeOK, call.CodePolicyDenied, call.CodeRequiresApproval, call.CodeApprovalDenied, call.CodeRateLimited, call.CodeArgsInvalid, call.CodeRevoked} {
 		if said[c] == 0 {
 			t.Errorf("no call ended with %s: %v", c, said)
 		}
+	}
+}
+
+// Whoever gets an explanation may do with it what they like: it is neither the
+// policy's decision nor what was asked.
+func TestExplanationIsACopy(t *testing.T) {
+	d := asking(call.ApprovalRule{Name: "lead", Count: 1, From: call.From{Roles: []string{"lead"}, IDs: []string{"lea"}}})
+	d.Labels = []string{"seen"}
+	e := open(t, engine.Options{Policy: always(d), Log: &memory{}, Tools: []engine.Tool{(&counted{}).tool()}})
+	id := asked(t, e, echo("x"))
+	want := explain(t, e, echo("x")).Approvals[0].From.Clone()
+	x := explain(t, e, echo("x"))
+	x.Labels[0], x.Approvals[0].From.Roles[0], x.Approvals[0].From.IDs[0] = "mine", "analyst", "alice"
+	if got := explain(t, e, echo("x")); got.Labels[0] != "seen" || !cmp.Equal(want, got.Approvals[0].From) {
+		t.Errorf("the next explanation: %v, %+v", got.Labels, got.Approvals[0].From)
+	}
+	if q, err := e.Approval(t.Context(), id); err != nil || !cmp.Equal(want, q.Rules[0].From) {
+		t.Errorf("the question: %+v, %v", q.Rules, err)
+	}
+	if v := mustVote(t, e, id, lead, false); v.Standing != state.Approved {
+		t.Errorf("after the lead's vote: %s", v.Standing)
 	}
 }
 

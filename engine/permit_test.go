@@ -91,6 +91,29 @@ func TestPermit(t *testing.T) {
 	}
 }
 
+// A permit's results are their holders' own, and so is what they report.
+func TestPermitsResultsAreCopies(t *testing.T) {
+	e, _ := mailer(t, engine.Options{})
+	m, err := e.Authorize(t.Context(), mail("bob"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	output := []byte("0123456789") // exactly what is granted
+	first, err := m.Finish(t.Context(), engine.Reported{Output: output})
+	if err != nil {
+		t.Fatal(err)
+	}
+	output[0] = 'x'
+	if string(first.Output) != "0123456789" {
+		t.Errorf("the result is the caller's slice: %s", first.Output)
+	}
+	first.Output[1], first.CallID = 'y', "mine"
+	second, err := m.Finish(t.Context(), engine.Reported{})
+	if err != nil || string(second.Output) != "0123456789" || second.CallID != m.CallID() {
+		t.Errorf("the second result: %+v, %v", second, err)
+	}
+}
+
 func TestPermitRefused(t *testing.T) {
 	e, log := mailer(t, engine.Options{Policy: always(call.Decision{})})
 	if m, err := e.Authorize(t.Context(), mail("bob")); m != nil || code(err) != call.CodePolicyDenied {

@@ -144,12 +144,14 @@ func hostOutcome(a hostAnswer, bounds call.Bounds) ([]byte, call.Outcome) {
 		return nil, call.Outcome{Status: call.Failed, Code: call.CodeInternal}
 	case a.err != nil:
 		text := strings.Map(func(r rune) rune { // it may hold what a server sent
-			if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			moves := unicode.IsControl(r) && r != '\n' && r != '\t' || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r)
+			if moves {
 				return utf8.RuneError
 			}
 			return r
 		}, a.err.Error())
-		return nil, call.Outcome{Status: call.Failed, Code: call.CodeToolError, Stderr: []byte(text[:min(len(text), maxMessage)])}
+		text = strings.ToValidUTF8(text[:min(len(text), maxMessage)], "") // no half of a character at its end
+		return nil, call.Outcome{Status: call.Failed, Code: call.CodeToolError, Stderr: []byte(text)}
 	case int64(len(a.output)) > bounds.Output():
 		return nil, call.Outcome{Status: call.Failed, Code: call.CodeOutputExceeded}
 	}

@@ -24,9 +24,16 @@ func TestHeadersThatAreNotTheTools(t *testing.T) {
 		"Host", "Content-Length", "Transfer-Encoding", "Connection", "Proxy-Connection", "Proxy-Authorization", "Proxy", "Keep-Alive", "TE",
 		"Trailer", "Upgrade", "Expect", "Cookie", "Authorization", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "Sec-Fetch-Site",
 		"X-Real-IP", "Via", "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Original-URL", "X-Rewrite-URL", "HTTP2-Settings",
+		"True-Client-IP", "Client-IP", "X-Client-IP", "X-Cluster-Client-IP", "CF-Connecting-IP", "Fastly-Client-IP",
+		"Remote-User", "X-Remote-User", "X-Authenticated-User", "X-Forwarded", "X-Host",
+		"X-Original-Host", "X-Auth-Request-Email", "X-Envoy-External-Address", "X-Amzn-Oidc-Data",
 	} {
-		bad = append(bad, http.Header{name: {"1"}}, http.Header{strings.ToLower(name): {"1"}}, http.Header{strings.ReplaceAll(name, "-", "_"): {"1"}})
+		bad = append(bad, http.Header{name: {"1"}}, http.Header{strings.ToLower(name): {"1"}})
+		for _, other := range []string{"_", ".", "~", "!"} { // CGI makes one of them all
+			bad = append(bad, http.Header{strings.ReplaceAll(name, "-", other): {"1"}})
+		}
 	}
+	bad = append(bad, http.Header{strings.Repeat("a", 17<<10): {"b"}}) // names count
 	w := newWeb(t, hello)
 	for _, h := range bad {
 		fx := w.open(t, only())

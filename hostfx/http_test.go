@@ -151,6 +151,28 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
+// What the grant leaves open is 2,000,000 bytes in each direction.
+func TestHTTPByteCapUnstated(t *testing.T) {
+	const most = 2_000_000
+	w := newWeb(t, func(w http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		if r.Method == http.MethodGet {
+			_, _ = fmt.Sscan(r.URL.Query().Get("n"), &n)
+			_, _ = w.Write(make([]byte, n))
+		}
+	})
+	for n, want := range map[int]error{most: nil, most + 1: hostfx.ErrTooLarge} {
+		a, err := w.open(t, only()).HTTP(t.Context(), get(fmt.Sprintf("%s?n=%d", v1, n)))
+		if !errors.Is(err, want) || (a == nil) != (want != nil) || a != nil && len(a.Body) != n {
+			t.Errorf("an answer of %d bytes: %v, want %v", n, err, want)
+		}
+		_, err = w.open(t, only()).HTTP(t.Context(), hostfx.Request{Method: "POST", URL: v1, Body: make([]byte, n)})
+		if !errors.Is(err, want) {
+			t.Errorf("a body of %d bytes: %v, want %v", n, err, want)
+		}
+	}
+}
+
 func TestHTTPByteCap(t *testing.T) {
 	w := newWeb(t, func(w http.ResponseWriter, r *http.Request) {
 		n := 60_000

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -77,8 +78,9 @@ func (fx *Effects) secret(name string) (Secret, error) {
 	}
 	done := make(chan answer, 1)
 	go func() {
-		s, err := fx.host.secret(name)
-		done <- answer{s, err}
+		a := answer{err: errors.New("it cannot be read")} // what a reader that panics says
+		defer func() { _ = recover(); done <- a }()
+		a.secret, a.err = fx.host.secret(name)
 	}()
 	select {
 	case a := <-done:
@@ -193,15 +195,30 @@ func unescaped(b []byte) []byte {
 			out, b = append(out, b[0]), b[1:]
 			continue
 		}
-		if b[1] == 'u' && len(b) >= 6 {
-			if n, err := strconv.ParseUint(string(b[2:6]), 16, 16); err == nil {
-				out, b = append(out, lower(utf8.AppendRune(nil, rune(n)))...), b[6:]
-				continue
-			}
+		if r, n := escaped(b); n > 0 {
+			out, b = append(out, lower(utf8.AppendRune(nil, r))...), b[n:]
+			continue
 		}
 		out, b = append(out, b[1]), b[2:]
 	}
 	return out
+}
+
+// escaped is the character that b begins with as \u and four digits, or two of these
+// for one beyond 16 bits, and how long that is; 0 when it is nothing of the kind.
+func escaped(b []byte) (rune, int) {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return 0, 0
+	}
+	u, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return 0, 0
+	}
+	r := rune(u)
+	if next, n := escaped(b[6:min(len(b), 12)]); n > 0 && utf16.DecodeRune(r, next) != utf8.RuneError {
+		return utf16.DecodeRune(r, next), 12
+	}
+	return r, 6
 }
 
 // traces are the forms in which a server may well send a credential back: itself,

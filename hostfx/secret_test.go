@@ -3,6 +3,7 @@ package hostfx_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -164,6 +165,10 @@ func TestCredentialNeverComesBack(t *testing.T) {
 			w.Header()["X-"+hex.EncodeToString([]byte(bare))] = []string{"1"}
 		case "json":
 			fmt.Fprintf(w, "{\"auth\": %q}", bare)
+		case "json of another":
+			fmt.Fprintf(w, `{"auth": "%s"}`, strings.NewReplacer("/", `\/`, "&", `\u0026`, `"`, `\"`, "-", `\u002D`).Replace(bare))
+		case "json in a header":
+			w.Header().Set("X-Echo", strings.NewReplacer("/", `\/`, `"`, `\"`, "H", `\u0048`).Replace(bare))
 		case "url":
 			fmt.Fprint(w, url.QueryEscape(bare))
 		case "path":
@@ -183,7 +188,7 @@ func TestCredentialNeverComesBack(t *testing.T) {
 		}
 	})
 	w.secrets()
-	for _, how := range []string{"body", "bare", "upper", "header", "name", "json", "url", "path", "base64 0", "base64 1", "base64 2", "password", "gzip", "late"} {
+	for _, how := range []string{"body", "bare", "upper", "header", "name", "json", "json of another", "json in a header", "url", "path", "base64 0", "base64 1", "base64 2", "password", "gzip", "late"} {
 		for name, as := range map[string]string{"token": "bearer", "login": "basic"} {
 			fx := w.open(t, call.Caps{HTTP: []call.HTTP{entry(), entry(carrying(name, as))}})
 			for _, r := range []hostfx.Request{named(name), named("")} { // the second time the server remembers it
@@ -197,6 +202,62 @@ func TestCredentialNeverComesBack(t *testing.T) {
 			if len(e) != 2 || e[0].Code != "withheld" || exposed(e) {
 				t.Errorf("%s: effects = %v", how, e)
 			}
+		}
+	}
+}
+
+// Of a credential that is a name and a value, or a scheme and a value, the value
+// alone is withheld; and so is its base64, in either alphabet and at any place.
+func TestPartsOfACredential(t *testing.T) {
+	const odd = "key-???>>>???-canary" // its base64 has / and + wherever it starts
+	tests := []struct{ name, secret, says string }{
+		{"after a space", "Token canary-canary", "canary-canary"},
+		{"after a sign", "key=canary-canary", "canary-canary"},
+		{"after a colon", "key:canary-canary", "canary-canary"},
+		{"escaped for JSON", "Zoë-canary", `Zo\u00ebzo\u00eb Zo\u00EB-canary`},
+		{"escaped as two", "😀-canary", `\ud83d\ud83d\uDE00-canary`},
+		{"escaped in part", "u12-canary", `\u12-canary \ud83d\u0075\u00312-canary`},
+	}
+	for shift := range 3 {
+		says := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("-", shift) + odd))
+		if !strings.ContainsAny(says, "/+") {
+			t.Fatalf("%s is the same in both alphabets", says)
+		}
+		tests = append(tests, struct{ name, secret, says string }{fmt.Sprintf("base64 %d", shift), odd, says})
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWeb(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, "you are %s, I think", tt.says) })
+			w.opts.Secrets = func(string) (hostfx.Secret, error) {
+				return hostfx.Secret{Value: tt.secret, Header: "X-Api-Key"}, nil
+			}
+			a, err := w.open(t, only(carrying("token", "header"))).HTTP(t.Context(), named("token"))
+			if a != nil || !errors.Is(err, hostfx.ErrWithheld) {
+				t.Errorf("HTTP() = %v, %v, want %v", a, err, hostfx.ErrWithheld)
+			}
+		})
+	}
+}
+
+// A credential that does not come is none, once the call's time is over or its
+// caller is gone.
+func TestCredentialThatDoesNotCome(t *testing.T) {
+	never := make(chan struct{})
+	defer close(never)
+	h, err := hostfx.New(hostfx.Options{Secrets: func(string) (hostfx.Secret, error) {
+		<-never
+		return hostfx.Secret{Value: "canary-canary"}, nil
+	}})
+	must(t, err)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, ctx := range []context.Context{t.Context(), gone} {
+		caps := only(carrying("token", "bearer"))
+		if ctx != gone {
+			caps.Bounds.TimeoutMS = 1
+		}
+		if fx, err := h.Open(ctx, mint(t, caps)); fx != nil || call.CodeOf(err, "") != call.CodeSecretUnavailable {
+			t.Errorf("Open() = %v, %v, want %s", fx, err, call.CodeSecretUnavailable)
 		}
 	}
 }
@@ -227,6 +288,9 @@ func TestCredentialMustBeThere(t *testing.T) {
 		{"space at the end", "bearer", give(hostfx.Secret{Value: "canary-canary "}), false},
 		{"no user", "basic", give(hostfx.Secret{Value: "canary-canary"}), false},
 		{"user and password", "basic", give(hostfx.Secret{Value: "a:canary-canary"}), true},
+		{"7 bytes of password", "basic", give(hostfx.Secret{Value: "canary-canary:1234567"}), false},
+		{"8 bytes of password", "basic", give(hostfx.Secret{Value: "a:1234:678"}), true},
+		{"reader that panics", "bearer", func(string) (hostfx.Secret, error) { panic("canary") }, false},
 		{"no header", "header", give(hostfx.Secret{Value: "canary-canary"}), false},
 		{"malformed header", "header", give(hostfx.Secret{Value: "canary-canary", Header: "X: y"}), false},
 		{"framing header", "header", give(hostfx.Secret{Value: "canary-canary", Header: "transfer_encoding"}), false},

@@ -263,6 +263,7 @@ func TestHostileAnswers(t *testing.T) {
 		"cut short":      raw("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab"),
 		"cut in a chunk": raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"),
 		"nothing":        raw(""),
+		"no token":       raw("HTTP/1.1 200 OK\r\nX Echo: secret\r\nContent-Length: 2\r\n\r\nab"),
 		"endless 1xx":    raw(strings.Repeat("HTTP/1.1 103 Early Hints\r\nX: "+strings.Repeat("a", 1000)+"\r\n\r\n", 1000)),
 	}
 	for name, h := range tests {

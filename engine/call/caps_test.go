@@ -3,9 +3,11 @@ package call
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
@@ -338,6 +340,24 @@ func TestBoundsJSON(t *testing.T) {
 		var g RuleGrant // bounds within what a policy says
 		if err := json.Unmarshal([]byte(`{"id":"r","bounds":`+tt.give+`}`), &g); (err == nil) != tt.ok {
 			t.Errorf("grant with bounds %s: %v", tt.give, err)
+		}
+	}
+}
+
+// What bounds leave open, and what they say too much, is the same for everybody.
+func TestBoundsDefaults(t *testing.T) {
+	const day = 24 * time.Hour
+	for ms, want := range map[int64]time.Duration{
+		0: 30 * time.Second, -1: 30 * time.Second, 1: time.Millisecond, 60_000: time.Minute,
+		86_400_000: day, 86_400_001: day, maxBound: day, math.MaxInt64: day,
+	} {
+		if got := (Bounds{TimeoutMS: ms}).Timeout(); got != want {
+			t.Errorf("timeout_ms %d is %v, want %v", ms, got, want)
+		}
+	}
+	for n, want := range map[int64]int64{0: 1 << 20, -1: 1 << 20, 1: 1, 1 << 30: 1 << 30, math.MaxInt64: math.MaxInt64} {
+		if got := (Bounds{OutputBytes: n}).Output(); got != want {
+			t.Errorf("output_bytes %d is %d, want %d", n, got, want)
 		}
 	}
 }

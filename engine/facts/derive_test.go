@@ -164,6 +164,15 @@ func TestDeriveRefuses(t *testing.T) {
 			}
 		})
 	}
+	many := func(n int) call.Args {
+		return canonical(t, `{"u":["https://x.io"`+strings.Repeat(`,"https://x.io"`, n-1)+`]}`)
+	}
+	if f, _, err := url("/u/*").Derive(many(1024)); err != nil || len(f.URLs) != 1024 {
+		t.Errorf("1,024 items: %d facts, %v", len(f.URLs), err)
+	}
+	if _, _, err := url("/u/*").Derive(many(1025)); call.CodeOf(err, "") != unparsable || !strings.Contains(err.Error(), "more than 1024 items") {
+		t.Errorf("1,025 items: %v", err)
+	}
 	if _, _, err := url("/u").Derive(call.Args{}); call.CodeOf(err, "") != unparsable {
 		t.Errorf("zero arguments: %v", err)
 	}

@@ -2,9 +2,11 @@ package local
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -65,6 +67,74 @@ func TestPanicWhileLoading(t *testing.T) {
 	l.poll(t.Context())
 	if l.Snapshot() != first || !strings.Contains(log.String(), l.path) || strings.Contains(log.String(), "hunter2") {
 		t.Errorf("log: %s", log)
+	}
+}
+
+// A lack that may pass is told once, and the files are read again until it has
+// passed. What is wrong in the files themselves is not read again.
+func TestTriedAgain(t *testing.T) {
+	l, name, log := liveOf(t)
+	first := l.Snapshot()
+	load, loads, lacking := l.load, 0, true
+	l.load = func(ctx context.Context, bundle string) (*rego.Policy, error) {
+		if loads++; lacking {
+			return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EMFILE}
+		}
+		return load(ctx, bundle)
+	}
+	overwrite(t, name, denies+"# second\n")
+	for range 4 { // the first sees that they move
+		l.poll(t.Context())
+	}
+	if loads != 3 || strings.Count(log.String(), "\n") != 1 || l.Snapshot() != first {
+		t.Errorf("%d loads, log: %s", loads, log)
+	}
+	lacking = false
+	l.poll(t.Context())
+	l.poll(t.Context())
+	if loads != 4 || strings.Count(log.String(), "\n") != 2 || l.Snapshot() == first {
+		t.Errorf("%d loads, log: %s", loads, log)
+	}
+	overwrite(t, name, "package callgate\n\ndecision := {\n")
+	for range 4 {
+		l.poll(t.Context())
+	}
+	if loads != 5 || strings.Count(log.String(), "\n") != 3 {
+		t.Errorf("%d loads of a broken policy, log: %s", loads, log)
+	}
+}
+
+// A relative path is one place, wherever the process goes.
+func TestBundleStaysWhereItIs(t *testing.T) {
+	elsewhere := func(text string) {
+		t.Chdir(t.TempDir())
+		if err := os.Mkdir("bundle", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		overwrite(t, "bundle/p.rego", text)
+	}
+	elsewhere(denies)
+	log := &strings.Builder{}
+	l, err := openLive(t.Context(), Config{Bundle: "bundle", Logger: zerolog.New(log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := l.Snapshot()
+	there, err := filepath.Abs("bundle/p.rego")
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere(denies + "# another\n")
+	l.poll(t.Context())
+	l.poll(t.Context())
+	if l.Snapshot() != first || log.Len() > 0 {
+		t.Errorf("another directory's policy was taken: %s", log)
+	}
+	overwrite(t, there, denies+"# second\n")
+	l.poll(t.Context())
+	l.poll(t.Context())
+	if l.Snapshot() == first {
+		t.Error("its own was not taken")
 	}
 }
 

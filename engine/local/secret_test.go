@@ -1,6 +1,8 @@
 package local
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,8 +26,9 @@ func TestSecrets(t *testing.T) {
 	t.Setenv("CALLGATE_SECRET_LISTED", "from the environment")
 	t.Setenv("CALLGATE_SECRET_NOT_LISTED", "from there too")
 	t.Setenv("CALLGATE_SECRET_FILE", "not from here")
+	t.Setenv("CALLGATE_SECRET_TWO_WORDS", "of one alone")
 	find, err := secrets([]Secret{
-		{Name: "listed", Header: "X-Key"}, {Name: "unset"}, {Name: "file", File: file("a", "from a file\n")},
+		{Name: "listed", Header: "X-Key"}, {Name: "unset"}, {Name: "two-words"}, {Name: "file", File: file("a", "from a file\n")},
 		{Name: "crlf", File: file("b", "of\nlines\r\n")}, {Name: "missing", File: filepath.Join(dir, "none")},
 		{Name: "directory", File: dir}, {Name: "pipe", File: pipe}, {Name: "large", File: file("c", strings.Repeat("x", maxSecretFile+1))},
 	})
@@ -35,6 +38,7 @@ func TestSecrets(t *testing.T) {
 	tests := []struct{ name, want, header string }{
 		{"listed", "from the environment", "X-Key"},
 		{"not-listed", "from there too", ""},
+		{"two-words", "of one alone", ""}, {"two_words", "", ""},
 		{"file", "from a file", ""},
 		{"crlf", "of\nlines", ""},
 		{"unset", "", ""}, {"missing", "", ""}, {"directory", "", ""}, {"pipe", "", ""}, {"unheard-of", "", ""},
@@ -45,6 +49,9 @@ func TestSecrets(t *testing.T) {
 		if s.Value != tt.want || s.Header != tt.header || (err == nil) != (tt.want != "") {
 			t.Errorf("%s = %+v, %v", tt.name, s, err)
 		}
+	}
+	if _, err := find("two_words"); !errors.Is(err, fs.ErrNotExist) { // which hostfx tells the caller
+		t.Errorf("another's variable: %v", err)
 	}
 	file("a", "a new one") // is read anew
 	if s, err := find("file"); s.Value != "a new one" || err != nil {

@@ -2,6 +2,7 @@ package local
 
 import (
 	"errors"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -226,6 +227,16 @@ func TestDigest(t *testing.T) {
 		}
 		return d
 	}
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	authority := func(text string) func(*Config) {
+		return func(c *Config) {
+			c.CA = ca
+			if err := os.WriteFile(ca, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	loopback := netip.MustParsePrefix("127.0.0.0/8")
 	want := digest(func(*Config) {})
 	seen := map[string]string{want: "nothing"}
 	for name, change := range map[string]func(*Config){
@@ -242,6 +253,18 @@ func TestDigest(t *testing.T) {
 		"approvers":      func(c *Config) { c.AssertedApprovers = true },
 		"one host tool":  func(c *Config) { c.HostTools = make([]engine.Tool, 1) },
 		"two host tools": func(c *Config) { c.HostTools = make([]engine.Tool, 2) },
+		"authorities":    authority("one"),
+		"in their file":  authority("two"),
+		"network":        func(c *Config) { c.Networks = []hostfx.Network{{Name: "a", Ranges: []netip.Prefix{loopback}}} },
+		"network's name": func(c *Config) { c.Networks = []hostfx.Network{{Name: "b", Ranges: []netip.Prefix{loopback}}} },
+		"no ranges":      func(c *Config) { c.Networks = []hostfx.Network{{Name: "a"}} },
+		"name":           func(c *Config) { c.Names = []hostfx.Name{{Host: "a.example.com"}} },
+		"address": func(c *Config) {
+			c.Names = []hostfx.Name{{Host: "a.example.com", Addresses: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:1")}}}
+		},
+		"secret":          func(c *Config) { c.Secrets = []Secret{{Name: "a"}} },
+		"secret's file":   func(c *Config) { c.Secrets = []Secret{{Name: "a", File: "/a"}} },
+		"secret's header": func(c *Config) { c.Secrets = []Secret{{Name: "a", Header: "X-Key"}} },
 	} {
 		d := digest(change)
 		if other, ok := seen[d]; ok {

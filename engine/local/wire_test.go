@@ -177,6 +177,24 @@ func TestCallsCross(t *testing.T) {
 	}
 }
 
+// A request has the parts of its operation and no others.
+func TestRequestParts(t *testing.T) {
+	const of = `"call":{"principal":{"id":"a","kind":"user"},"tool":"t"}`
+	for _, ok := range []string{`{"op":"explain",` + of + `}`, `{"op":"do",` + of + `}`} {
+		if _, err := decodeRequest([]byte(ok)); err != nil {
+			t.Errorf("%s: %v", ok, err)
+		}
+	}
+	for _, op := range []string{"do", "explain"} {
+		for _, part := range []string{`"by":{"id":"bob","kind":"user"}`, `"approval":"ap-A"`, `"deny":true`} {
+			q := `{"op":"` + op + `",` + of + `,` + part + `}`
+			if _, err := decodeRequest([]byte(q)); call.CodeOf(err, "") != call.CodeRequestInvalid {
+				t.Errorf("%s: %v", q, err)
+			}
+		}
+	}
+}
+
 func TestFrom(t *testing.T) {
 	word, kernel := call.Auth{Method: "asserted", Issuer: "uid:7"}, call.Auth{Method: "uid"}
 	tests := []struct {

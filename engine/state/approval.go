@@ -129,7 +129,24 @@ func (a *approval) view(now time.Time, revoked func(principal string) bool) Appr
 	slices.SortFunc(votes, func(v, w call.Vote) int {
 		return cmp.Or(strings.Compare(v.By.ID, w.By.ID), strings.Compare(fmt.Sprint(v), fmt.Sprint(w)))
 	})
-	return Approval{Approval: *a.asked, Standing: a.standing(now, revoked), Votes: votes}
+	for i := range votes {
+		votes[i].By = cloned(votes[i].By)
+	}
+	asked := *a.asked
+	asked.Rules, asked.Requester, asked.Caps = slices.Clone(asked.Rules), cloned(asked.Requester), asked.Caps.Clone()
+	for i := range asked.Rules {
+		asked.Rules[i].From = asked.Rules[i].From.Clone()
+	}
+	return Approval{Approval: asked, Standing: a.standing(now, revoked), Votes: votes}
+}
+
+// cloned shares nothing with p.
+func cloned(p call.RecordPrincipal) call.RecordPrincipal {
+	p.Roles, p.OnBehalfOf = slices.Clone(p.Roles), slices.Clone(p.OnBehalfOf)
+	for i := range p.OnBehalfOf {
+		p.OnBehalfOf[i] = cloned(p.OnBehalfOf[i])
+	}
+	return p
 }
 
 // callOf names the call that a question is about: its binding, who asks, and for

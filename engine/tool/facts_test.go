@@ -13,13 +13,14 @@ import (
 
 const factsSchema = `{
   type: object, additionalProperties: false,
-  required: [url, path, how, mode, list, tree, ref, 'a/b', lower, tuple, empty, nest, deep, two, cycle, n],
+  required: [url, path, how, mode, list, tree, ref, 'a/b', lower, tuple, empty, zero, nest, deep, two, cycle, n],
   properties: {
     url: {type: string, maxLength: 30, pattern: '^https://[a-zA-Z.]*/?$'},
     path: {type: string}, maybe: {type: string}, n: {type: integer}, two: {type: [string, 'null']},
     how: {type: string, enum: [GET, HEAD]}, mode: {type: string, enum: [read, list]}, lower: {type: string, enum: [GET, get]},
     list: {type: array, minItems: 1, items: {type: string}},
     empty: {type: array, items: {type: string}},
+    zero: {type: array, minItems: 0, items: {type: string}},
     tuple: {type: array, minItems: 1, prefixItems: [{type: integer}], items: {type: string}},
     nest: {type: object, additionalProperties: false, properties: {url: {type: string}}},
     deep: {type: array, minItems: 2, items: {type: array, minItems: 1, items: {$ref: '#/$defs/item'}}},
@@ -122,6 +123,7 @@ func TestFactsRefuses(t *testing.T) {
 		{"string or null", capsHTTP, url("/two"), "at /two: is not of type string"},
 		{"array", capsHTTP, url("/list"), "at /list: is not of type string"},
 		{"maybe empty", capsHTTP, url("/empty/*"), "at /empty/*: the array may be empty; say minItems: 1"},
+		{"empty by its own word", capsHTTP, url("/zero/*"), "at /zero/*: the array may be empty; say minItems: 1"},
 		{"tuple", capsHTTP, url("/tuple/*"), "at /tuple/*: * is at a tuple"},
 		{"index", capsHTTP, url("/list/0"), "at /list/0: 0 is not a property"},
 		{"items of an object", capsHTTP, url("/nest/*"), "at /nest/*: * is not at a type: array"},
