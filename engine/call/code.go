@@ -31,6 +31,7 @@ const (
 	CodePolicyError           Code = "policy_error"
 	CodePolicyShape           Code = "policy_shape"
 	CodePolicyTimeout         Code = "policy_timeout"
+	CodePolicyStale           Code = "policy_stale"
 	CodeObligationUnsupported Code = "obligation_unsupported"
 	CodeCapsTooMany           Code = "caps_too_many"
 	CodeCapsInvalid           Code = "caps_invalid"
@@ -100,7 +101,7 @@ var codes = []CodeInfo{
 	{CodeAssertedInvalid, ClassDenied, "the asserted part is not an object of justification and context"},
 	{CodeToolUnknown, ClassDenied, "no such tool"},
 	{CodeArgsSchema, ClassDenied, "the arguments do not fit the tool's schema"},
-	{CodeFactsUnparsable, ClassDenied, "a URL or path in the arguments is one that programs read differently"},
+	{CodeFactsUnparsable, ClassDenied, "a URL, path or command in the arguments is one that programs read differently"},
 	{CodeToolKind, ClassDenied, "the tool is run in another way: external tools by their caller, all others by the engine"},
 
 	{CodePolicyDenied, ClassDenied, "policy says no"},
@@ -108,6 +109,7 @@ var codes = []CodeInfo{
 	{CodePolicyError, ClassUnavailable, "policy failed while it was evaluated"},
 	{CodePolicyShape, ClassUnavailable, "policy gave an answer that is not a decision"},
 	{CodePolicyTimeout, ClassUnavailable, "policy took too long"},
+	{CodePolicyStale, ClassUnavailable, "policy could not be brought up to date for too long"},
 	{CodeObligationUnsupported, ClassUnavailable, "policy asks for something that this engine cannot do"},
 	{CodeCapsTooMany, ClassUnavailable, "the capabilities have too many entries"},
 	{CodeCapsInvalid, ClassUnavailable, "the capabilities that policy grants are malformed"},

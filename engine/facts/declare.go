@@ -15,14 +15,15 @@ const maxDeclared = 32
 
 var modes = []string{call.ModeRead, call.ModeAppend, call.ModeWrite, call.ModeList, call.ModeRemove}
 
-// Declaration says which arguments of a tool are URLs and paths. The zero value
-// declares none.
+// Declaration says which arguments of a tool are URLs, paths and commands. The zero
+// value declares none.
 //
 // Places are JSON pointers (RFC 6901) into the arguments, in which the segment *
 // stands for every item of an array: /url, /requests/*/url.
 type Declaration struct {
-	URLs  []URLAt  `json:"urls"`
-	Paths []PathAt `json:"paths"`
+	URLs     []URLAt     `json:"urls"`
+	Paths    []PathAt    `json:"paths"`
+	Commands []CommandAt `json:"commands"`
 }
 
 // URLAt declares a URL and the method that it is requested with: a fixed one, or
@@ -43,8 +44,16 @@ type PathAt struct {
 	ModeAt string `json:"mode_at"`
 }
 
+// CommandAt declares what is run: a line for a shell, the string At, or one program
+// with its arguments, the array of strings Argv. Exactly one of the two is set. A
+// tool that takes an array runs it without a shell.
+type CommandAt struct {
+	At   string `json:"at"`
+	Argv string `json:"argv"`
+}
+
 // IsZero reports whether d declares nothing.
-func (d Declaration) IsZero() bool { return len(d.URLs)+len(d.Paths) == 0 }
+func (d Declaration) IsZero() bool { return len(d.URLs)+len(d.Paths)+len(d.Commands) == 0 }
 
 // Validate checks the declaration by itself. The error names each place and what
 // is wrong there.
@@ -55,8 +64,8 @@ func (d Declaration) Validate() error {
 			errs = append(errs, fmt.Errorf("%s[%d]: %s", family, i, fault))
 		}
 	}
-	if len(d.URLs) > maxDeclared || len(d.Paths) > maxDeclared {
-		return fmt.Errorf("has more than %d urls or paths", maxDeclared)
+	if max(len(d.URLs), len(d.Paths), len(d.Commands)) > maxDeclared {
+		return fmt.Errorf("has more than %d urls, paths or commands", maxDeclared)
 	}
 	for i, u := range d.URLs {
 		bad("urls", i, u.source().fault())
@@ -73,7 +82,29 @@ func (d Declaration) Validate() error {
 			bad("paths", i, "is declared as a URL too")
 		}
 	}
+	for i, c := range d.Commands {
+		bad("commands", i, c.fault())
+		if slices.Contains(d.Commands[:i], c) {
+			bad("commands", i, "stands there twice")
+		}
+		if slices.ContainsFunc(d.URLs, func(u URLAt) bool { return u.At == c.at() }) || slices.ContainsFunc(d.Paths, func(p PathAt) bool { return p.At == c.at() }) {
+			bad("commands", i, "is declared as a URL or path too")
+		}
+	}
 	return errors.Join(errs...)
+}
+
+// at is where the command stands, in either form.
+func (c CommandAt) at() string { return c.At + c.Argv }
+
+func (c CommandAt) fault() string {
+	if (c.At == "") == (c.Argv == "") {
+		return "needs one of at and argv"
+	}
+	if _, ok := ParsePointer(c.at()); !ok {
+		return "at or argv is not a JSON pointer to an argument"
+	}
+	return ""
 }
 
 // IsMethod reports whether s has the form of a method: upper-case letters and

@@ -15,7 +15,8 @@ const maxFacts = 1024
 
 // Derive returns the facts that d declares and the arguments with each URL and path
 // in its canonical text. Only those arguments are to be used from here on: what
-// policy reasons about is then what runs.
+// policy reasons about is then what runs. Commands stay as they are, since a shell
+// line has no other text that is sure to mean the same.
 //
 // Facts stand in the order of the declaration, then of the arrays. A family that d
 // declares has at least one fact, one that it does not is nil.
@@ -23,8 +24,9 @@ const maxFacts = 1024
 // # Errors
 //
 // [*call.Error] with [call.CodeFactsUnparsable] for an argument that is missing, is
-// not a string or is none that [ParseURL] or [ParsePath] takes, for an array
-// without items, and for a method or mode that is not known. Its Detail names the
+// not a string or is none that [ParseURL], [ParsePath], [ParseShell] or [ParseArgv]
+// takes, for an array without items, for more than [MaxCommands] commands, and for a
+// method or mode that is not known. Its Detail names the
 // pointer as the declaration writes it and holds nothing of the arguments. A
 // declaration that is not valid derives nothing. [call.CodeArgsTooLarge] when the
 // canonical texts make the arguments too large.
@@ -66,6 +68,11 @@ func (d Declaration) derive(args call.Args) (f call.Facts, out call.Args, err er
 			return text, err
 		})
 		if err != nil {
+			return f, out, err
+		}
+	}
+	for _, c := range d.Commands {
+		if f.Commands, err = w.commands(c, f.Commands); err != nil {
 			return f, out, err
 		}
 	}
@@ -119,4 +126,41 @@ func (w *rewriter) rewrite(s source, read func(raw, word string) (text string, e
 		}
 		return nil
 	})
+}
+
+// commands appends the commands that c declares to list.
+func (w *rewriter) commands(c CommandAt, list []call.Command) ([]call.Command, error) {
+	at := newPointer(c.at())
+	err := at.each(found{value: w.root}, 0, func(f found) error {
+		commands, err := c.parse(f.value)
+		if e, ok := errors.AsType[*call.Error](err); ok {
+			return at.refuse(e.Detail)
+		}
+		if list = append(list, commands...); len(list) > MaxCommands {
+			return at.refuse("has too many commands")
+		}
+		return nil
+	})
+	return list, err
+}
+
+func (c CommandAt) parse(value any) ([]call.Command, error) {
+	if c.At != "" {
+		line, ok := value.(string)
+		if !ok {
+			return nil, &call.Error{Detail: "is not a string"}
+		}
+		return ParseShell(line)
+	}
+	items, ok := value.([]any)
+	argv := make([]string, len(items))
+	for i, item := range items {
+		if argv[i], ok = item.(string); !ok {
+			break
+		}
+	}
+	if !ok {
+		return nil, &call.Error{Detail: "is not an array of strings"}
+	}
+	return ParseArgv(argv)
 }

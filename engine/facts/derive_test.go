@@ -80,6 +80,16 @@ func TestDerive(t *testing.T) {
 			}},
 		},
 		{
+			"commands stay as they are", facts.Declaration{Commands: []facts.CommandAt{{At: "/line"}, {Argv: "/l/*/argv"}}},
+			`{"l":[{"argv":["sudo","rm","x"]},{"argv":["ls"]}],"line":"ls  -l|cat"}`, ``,
+			call.Facts{Commands: []call.Command{
+				{Name: "ls", Argv: []string{"ls", "-l"}, Via: []string{}, Reads: []string{}, Writes: []string{}},
+				{Name: "cat", Argv: []string{"cat"}, Via: []string{}, Reads: []string{}, Writes: []string{}},
+				{Name: "rm", Argv: []string{"rm", "x"}, Via: []string{"sudo"}, Reads: []string{}, Writes: []string{"x"}},
+				{Name: "ls", Argv: []string{"ls"}, Via: []string{}, Reads: []string{}, Writes: []string{}},
+			}},
+		},
+		{
 			"the rest stays as it is", get,
 			`{"a":[1e-7,5e-324,9007199254740991,-0.5,null,true,"\u000f\u20ac<>&\ud83d\ude00",{}],"url":"https://x.io"}`,
 			"{\"a\":[1e-7,5e-324,9007199254740991,-0.5,null,true,\"\\u000f€<>&\U0001f600\",{}],\"url\":\"https://x.io/\"}",
@@ -114,6 +124,8 @@ func TestDeriveRefuses(t *testing.T) {
 	by := func(at, modeAt string) facts.Declaration {
 		return facts.Declaration{Paths: []facts.PathAt{{At: at, ModeAt: modeAt}}}
 	}
+	line := func(at string) facts.Declaration { return facts.Declaration{Commands: []facts.CommandAt{{At: at}}} }
+	argv := func(at string) facts.Declaration { return facts.Declaration{Commands: []facts.CommandAt{{Argv: at}}} }
 	tests := []struct {
 		name, give string
 		d          facts.Declaration
@@ -144,6 +156,15 @@ func TestDeriveRefuses(t *testing.T) {
 			"method in small letters", `{"u":"https://x.io","m":"get"}`,
 			facts.Declaration{URLs: []facts.URLAt{{At: "/u", MethodAt: "/m"}}}, unparsable, "at /m: is not a method that is known",
 		},
+		{"line", `{"c":"echo 'canary"}`, line("/c"), unparsable, "at /c: the command cannot be read"},
+		{"line that runs nothing", `{"c":"# canary"}`, line("/c"), unparsable, "at /c: the command runs nothing"},
+		{"line that is none", `{"c":["canary"]}`, line("/c"), unparsable, "at /c: is not a string"},
+		{"line that is null", `{"c":null}`, line("/c"), unparsable, "at /c: is not a string"},
+		{"argv that is a line", `{"c":"canary"}`, argv("/c"), unparsable, "at /c: is not an array of strings"},
+		{"argv that is null", `{"c":null}`, argv("/c"), unparsable, "at /c: is not an array of strings"},
+		{"argv of numbers", `{"c":["canary",1]}`, argv("/c"), unparsable, "at /c: is not an array of strings"},
+		{"argv that is empty", `{"c":[]}`, argv("/c"), unparsable, "at /c: the command names no program"},
+		{"too many commands in all", `{"c":["` + strings.Repeat("a;", 200) + `","` + strings.Repeat("a;", 200) + `"]}`, line("/c/*"), unparsable, "at /c/*: has too many commands"},
 		{"bad declaration", `{"u":"https://x.io"}`, facts.Declaration{URLs: []facts.URLAt{{At: "/u"}}}, unparsable, "no valid declaration"},
 		{
 			"both families, the second bad", `{"u":"https://x.io","p":"canary"}`,
@@ -159,7 +180,7 @@ func TestDeriveRefuses(t *testing.T) {
 			if !ok || e.Code != tt.code || !strings.HasPrefix(e.Detail, tt.want) || strings.Contains(err.Error(), "canary") {
 				t.Fatalf("%v, want %s: %s", err, tt.code, tt.want)
 			}
-			if !args.IsZero() || f.URLs != nil || f.Paths != nil {
+			if !args.IsZero() || f.URLs != nil || f.Paths != nil || f.Commands != nil {
 				t.Errorf("refused, yet gave %+v", f)
 			}
 		})
@@ -184,6 +205,9 @@ func TestDeclarationValidate(t *testing.T) {
 	}
 	p := func(at, mode, modeAt string) facts.Declaration {
 		return facts.Declaration{Paths: []facts.PathAt{{At: at, Mode: mode, ModeAt: modeAt}}}
+	}
+	c := func(at, argv string) facts.Declaration {
+		return facts.Declaration{Commands: []facts.CommandAt{{At: at, Argv: argv}}}
 	}
 	tests := []struct {
 		name string
@@ -215,6 +239,16 @@ func TestDeclarationValidate(t *testing.T) {
 		{"twice", facts.Declaration{Paths: []facts.PathAt{{At: "/p", Mode: "read"}, {At: "/p", Mode: "read"}}}, "paths[1]: stands there twice"},
 		{"url twice", facts.Declaration{URLs: []facts.URLAt{{At: "/p", Method: "A"}, {At: "/p", Method: "A"}}}, "urls[1]: stands there twice"},
 		{"path and url", facts.Declaration{URLs: []facts.URLAt{{At: "/p", Method: "GET"}}, Paths: []facts.PathAt{{At: "/p", Mode: "read"}}}, "paths[0]: is declared as a URL too"},
+		{"line", c("/c", ""), ""},
+		{"argv", c("", "/l/*/c"), ""},
+		{"no command", c("", ""), "commands[0]: needs one of at and argv"},
+		{"line and argv", c("/c", "/c"), "commands[0]: needs one of at and argv"},
+		{"bad line", c("c", ""), "commands[0]: at or argv is not a JSON pointer"},
+		{"bad argv", c("", "/~"), "commands[0]: at or argv is not a JSON pointer"},
+		{"command twice", facts.Declaration{Commands: []facts.CommandAt{{At: "/c"}, {At: "/c"}}}, "commands[1]: stands there twice"},
+		{"command and path", facts.Declaration{Paths: []facts.PathAt{{At: "/c", Mode: "read"}}, Commands: []facts.CommandAt{{Argv: "/c"}}}, "commands[0]: is declared as a URL or path too"},
+		{"command and url", facts.Declaration{URLs: []facts.URLAt{{At: "/c", Method: "GET"}}, Commands: []facts.CommandAt{{At: "/c"}}}, "commands[0]: is declared as a URL or path too"},
+		{"too many commands", facts.Declaration{Commands: make([]facts.CommandAt, 33)}, "has more than 32"},
 		{"too many", facts.Declaration{URLs: make([]facts.URLAt, 33)}, "has more than 32"},
 	}
 	for _, tt := range tests {

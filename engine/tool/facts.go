@@ -41,13 +41,13 @@ func (m *Manifest) Derive(args call.Args) (call.Facts, call.Args, error) {
 func (m *Manifest) setFacts(src jsontext.Value, root map[string]any) error {
 	if src == nil {
 		if len(m.Caps.FS)+len(m.Caps.HTTP)+len(m.Caps.Exec) > 0 {
-			return errors.New("facts: is missing; a tool with fs, http or exec capabilities says which arguments are paths or urls, or none")
+			return errors.New("facts: is missing; a tool with fs, http or exec capabilities says which arguments are paths, urls or commands, or none")
 		}
 		return nil
 	}
 	if src.Kind() == '"' {
 		if string(src) != `"none"` {
-			return errors.New("facts: is neither none nor a mapping of urls and paths")
+			return errors.New("facts: is neither none nor a mapping of urls, paths and commands")
 		}
 		return nil
 	}
@@ -81,6 +81,11 @@ func (m *Manifest) setFacts(src jsontext.Value, root map[string]any) error {
 			return fmt.Errorf("facts: paths[%d]: %w", i, err)
 		}
 	}
+	for i, c := range d.Commands {
+		if err := w.command(root, c); err != nil {
+			return fmt.Errorf("facts: commands[%d]: %w", i, err)
+		}
+	}
 	m.Facts = d
 	return nil
 }
@@ -90,8 +95,8 @@ func (m *Manifest) familiesDeclared(d facts.Declaration) error {
 	switch {
 	case d.IsZero():
 		return errors.New("declares nothing; say none")
-	case len(m.Caps.Exec) > 0:
-		return errors.New("commands are not derived, so a tool with exec capabilities says none")
+	case len(m.Caps.Exec) > 0 && len(d.Commands) == 0:
+		return errors.New("a tool with exec capabilities declares commands, or says none")
 	case len(m.Caps.HTTP) > 0 && len(d.URLs) == 0:
 		return errors.New("a tool with http capabilities declares urls, or says none")
 	case len(m.Caps.FS) > 0 && len(d.Paths) == 0:

@@ -48,6 +48,7 @@ const (
 func TestFactsAccepts(t *testing.T) {
 	url := func(u ...facts.URLAt) facts.Declaration { return facts.Declaration{URLs: u} }
 	path := func(p ...facts.PathAt) facts.Declaration { return facts.Declaration{Paths: p} }
+	command := func(c ...facts.CommandAt) facts.Declaration { return facts.Declaration{Commands: c} }
 	tests := []struct {
 		name, kind, caps, facts string
 		want                    facts.Declaration
@@ -69,6 +70,9 @@ func TestFactsAccepts(t *testing.T) {
 		{"more than the capabilities need", "host", capsHTTP, "{urls: [{at: /url, method: GET}], paths: [{at: /path, mode: remove}]}", facts.Declaration{
 			URLs: []facts.URLAt{{At: "/url", Method: "GET"}}, Paths: []facts.PathAt{{At: "/path", Mode: "remove"}},
 		}},
+		{"command", "host", capsExec, "{commands: [{at: /path}]}", command(facts.CommandAt{At: "/path"})},
+		{"argv", "host", capsExec, "{commands: [{argv: /list}]}", command(facts.CommandAt{Argv: "/list"})},
+		{"commands in items", "external", "", "{commands: [{at: '/list/*'}, {at: '/deep/*/*/url'}]}", command(facts.CommandAt{At: "/list/*"}, facts.CommandAt{At: "/deep/*/*/url"})},
 		{"external, without capabilities", "external", "", "{paths: [{at: /path, mode: write}]}", path(facts.PathAt{At: "/path", Mode: "write"})},
 	}
 	for _, tt := range tests {
@@ -100,7 +104,7 @@ func TestFactsRefuses(t *testing.T) {
 		{"empty lists", capsFS, "{urls: [], paths: []}", "declares nothing; say none"},
 		{"null", capsFS, "", "facts: is null"},
 		{"null within", capsFS, "{urls: null}", "facts.urls: is null"},
-		{"unknown family", capsFS, "{commands: [{at: /path}]}", "commands: unknown key"},
+		{"unknown family", capsFS, "{shells: [{at: /path}]}", "shells: unknown key"},
 		{"unknown key", capsFS, "{paths: [{at: /path, mode: read, root: w}]}", "paths.0.root: unknown key"},
 		{"key of the other family", capsFS, "{paths: [{at: /path, method: GET}]}", "paths.0.method: unknown key"},
 		{"wrong type", capsFS, "{paths: {at: /path, mode: read}}", "paths: has the wrong type"},
@@ -110,7 +114,18 @@ func TestFactsRefuses(t *testing.T) {
 		{"http without urls", capsHTTP, "{paths: [{at: /path, mode: read}]}", "a tool with http capabilities declares urls"},
 		{"fs without paths", capsFS, url("/url"), "a tool with fs capabilities declares paths"},
 		{"both without paths", capsHTTP + ", " + capsFS, url("/url"), "a tool with fs capabilities declares paths"},
-		{"exec", capsHTTP + ", " + capsExec, url("/url"), "a tool with exec capabilities says none"},
+		{"exec without commands", capsHTTP + ", " + capsExec, url("/url"), "a tool with exec capabilities declares commands"},
+		{"command and line at once", capsExec, "{commands: [{at: /path, argv: /list}]}", "commands[0]: needs one of at and argv"},
+		{"command nowhere", capsExec, "{commands: [{}]}", "commands[0]: needs one of at and argv"},
+		{"command of a mode", capsExec, "{commands: [{at: /path, mode: read}]}", "commands.0.mode: unknown key"},
+		{"optional command", capsExec, "{commands: [{at: /maybe}]}", "commands[0]: at /maybe: maybe may be absent"},
+		{"command that is no string", capsExec, "{commands: [{at: /n}]}", "commands[0]: at /n: is not of type string"},
+		{"line that is an array", capsExec, "{commands: [{at: /list}]}", "commands[0]: at /list: is not of type string"},
+		{"argv that is no array", capsExec, "{commands: [{argv: /path}]}", "commands[0]: at /path: * is not at a type: array"},
+		{"argv that may be empty", capsExec, "{commands: [{argv: /empty}]}", "commands[0]: at /empty: the array may be empty"},
+		{"argv that is a tuple", capsExec, "{commands: [{argv: /tuple}]}", "commands[0]: at /tuple: * is at a tuple"},
+		{"argv of arrays", capsExec, "{commands: [{argv: /deep}]}", "commands[0]: at /deep: the items are not of type string"},
+		{"optional argv", capsExec, "{commands: [{argv: /more}]}", "commands[0]: at /more: more is not a property"},
 		{"method beyond", capsHTTP, "{urls: [{at: /url, method: POST}]}", "urls[0]: POST is in none of the tool's own capabilities, which have GET, HEAD, PUT"},
 		{"mode beyond", capsFS, "{paths: [{at: /path, mode: read}, {at: /path, mode: write}]}", "paths[1]: write is in none of"},
 		{"mode_at beyond", "fs: [{root: w, path: a, modes: [read]}]", "{paths: [{at: /path, mode_at: /mode}]}", "paths[0]: list is in none of"},
@@ -205,6 +220,7 @@ func FuzzDeclaredFactsAreThere(f *testing.F) {
 	f.Add(declaring("host", capsFS, "{paths: [{at: '/list/*', mode: read}]}"), []byte(`{"list":["/w"]}`))
 	f.Add([]byte("{name: t, description: d, kind: host, class: read, input: {type: object, required: [a], properties: {a: {type: array, minItems: 1, items: {$ref: '#/$defs/u'}}}, additionalProperties: false, $defs: {u: {type: string}}}, facts: {urls: [{at: '/a/*', method: GET}]}}"), []byte(`{"a":["https://x.io",""]}`))
 	f.Add([]byte("{name: t, description: d, kind: host, class: read, input: {type: object, required: [a], properties: {a: {type: object, required: [m, p], properties: {m: {type: string, enum: [read]}, p: {type: string}}, additionalProperties: false}}, additionalProperties: false}, facts: {paths: [{at: /a/p, mode_at: /a/m}]}}"), []byte(`{"a":{"p":"/w","m":"read"}}`))
+	f.Add(declaring("host", capsExec, "{commands: [{at: /path}, {argv: /list}]}"), []byte(`{"path":"ls | cat","list":["git","log"]}`))
 	f.Fuzz(func(t *testing.T, src, raw []byte) {
 		m, err := Parse(src)
 		if err != nil || m.Facts.IsZero() {
@@ -217,12 +233,12 @@ func FuzzDeclaredFactsAreThere(f *testing.F) {
 		got, out, err := m.Derive(args)
 		if err != nil {
 			e, ok := errors.AsType[*call.Error](err)
-			if !ok || e.Code == call.CodeFactsUnparsable && !strings.Contains(e.Detail, ": the URL ") && !strings.Contains(e.Detail, ": the path ") {
+			if !ok || e.Code == call.CodeFactsUnparsable && !strings.Contains(e.Detail, ": the URL ") && !strings.Contains(e.Detail, ": the path ") && !strings.Contains(e.Detail, ": the command ") && !strings.Contains(e.Detail, "too many commands") {
 				t.Fatalf("%s takes %s, yet: %v", src, raw, err)
 			}
 			return
 		}
-		if len(got.URLs) < len(m.Facts.URLs) || len(got.Paths) < len(m.Facts.Paths) || m.Check(out) != nil {
+		if len(got.URLs) < len(m.Facts.URLs) || len(got.Paths) < len(m.Facts.Paths) || len(got.Commands) < len(m.Facts.Commands) || m.Check(out) != nil {
 			t.Fatalf("%s takes %s and gives %+v", src, raw, got)
 		}
 	})

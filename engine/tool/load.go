@@ -17,24 +17,38 @@ import (
 //
 // Those of [Parse], a file that is missing, a link or too large, and a module
 // whose SHA-256 is not the manifest's.
-func Load(dir string) (*Manifest, []byte, error) {
-	m, module, err := load(dir)
+func Load(dir string) (*Manifest, []byte, error) { return loadFrom(dir, nil) }
+
+// LoadWith is [Load] for a manifest that comes from elsewhere, such as a signed
+// bundle: of dir only the module is read, and only if it is the one that the manifest
+// names by its SHA-256. For other kinds dir need not be there.
+func LoadWith(manifest []byte, dir string) (*Manifest, []byte, error) {
+	m, err := Parse(manifest)
+	if err != nil || m.Kind != "wasm" {
+		return m, nil, err
+	}
+	return loadFrom(dir, manifest)
+}
+
+func loadFrom(dir string, manifest []byte) (*Manifest, []byte, error) {
+	m, module, err := load(dir, manifest)
 	if err != nil {
 		return nil, nil, fmt.Errorf("tool in %s: %w", dir, err)
 	}
 	return m, module, nil
 }
 
-func load(dir string) (*Manifest, []byte, error) {
+func load(dir string, src []byte) (*Manifest, []byte, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { _ = root.Close() }()
 
-	src, err := readFile(root, FileName, MaxManifestBytes)
-	if err != nil {
-		return nil, nil, err
+	if src == nil {
+		if src, err = readFile(root, FileName, MaxManifestBytes); err != nil {
+			return nil, nil, err
+		}
 	}
 	m, err := Parse(src)
 	if err != nil || m.Kind != "wasm" {

@@ -10,7 +10,8 @@
 //
 // # Facts
 //
-// A manifest says which arguments are URLs and paths, or that there are none:
+// A manifest says which arguments are URLs, paths and commands, or that there are
+// none:
 //
 //	facts:
 //	  urls:
@@ -18,17 +19,21 @@
 //	    - {at: /hooks/*/url, method_at: /hooks/*/method}
 //	  paths:
 //	    - {at: /file, mode: read}
+//	  commands:
+//	    - {at: /command}
+//	    - {argv: /argv}
 //
-// or facts: none. at, method_at and mode_at are JSON pointers (RFC 6901) into the
-// arguments, in which * stands for every item of an array. A tool with http
-// capabilities declares urls and one with fs capabilities declares paths, unless it
-// says none; one with exec capabilities says none. Its declared methods and modes
-// are ones that its capabilities have.
+// or facts: none. at, method_at, mode_at and argv are JSON pointers (RFC 6901) into
+// the arguments, in which * stands for every item of an array. A command is a line
+// for a shell, or under argv an array of strings that is run as it stands. A tool with
+// http capabilities declares urls, one with fs capabilities paths and one with exec
+// capabilities commands, unless it says none. Its declared methods and modes are ones
+// that its capabilities have.
 //
 // A declared fact is never absent, since a rule such as "every u in
 // input.facts.urls" is true of no URLs at all. So every property that a pointer
 // names is in required, every array has minItems of at least 1, and what the
-// pointer ends at is of type string; what method_at and mode_at end at has an enum
+// pointer ends at is of type string (of argv an array of strings); what method_at and mode_at end at has an enum
 // of methods or modes too. A URL that may be absent is not declared: make it the
 // required argument of a tool of its own.
 package tool
@@ -70,7 +75,7 @@ type Manifest struct {
 	Module      string            // of wasm: the file beside the manifest
 	SHA256      string            // of wasm: the module's, 64 hexadecimal digits
 	Caps        call.Caps         // the most that any call of the tool may do, in normal form
-	Facts       facts.Declaration // the arguments that are URLs and paths; zero for none
+	Facts       facts.Declaration // the arguments that are URLs, paths and commands; zero for none
 
 	input  string // canonical JSON Schema
 	digest string

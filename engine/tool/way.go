@@ -45,6 +45,32 @@ func (w way) declared(root map[string]any, at, word, wordAt string, isWord func(
 	return words, nil
 }
 
+// command checks the way to one declared command.
+func (w way) command(root map[string]any, c facts.CommandAt) error {
+	if c.Argv != "" {
+		s, err := w.to(root, c.Argv)
+		if err != nil {
+			return err
+		}
+		items, err := w.step(s, "*")
+		if err != nil {
+			return fmt.Errorf("at %s: %w", c.Argv, err)
+		}
+		if !isType(w.resolved(items), "string") {
+			return fmt.Errorf("at %s: the items are not of type string", c.Argv)
+		}
+		return nil
+	}
+	s, err := w.to(root, c.At)
+	if err != nil {
+		return err
+	}
+	if !isType(s, "string") {
+		return fmt.Errorf("at %s: is not of type string", c.At)
+	}
+	return nil
+}
+
 // to returns the schema of what at leads to.
 func (w way) to(root map[string]any, at string) (map[string]any, error) {
 	tokens, ok := facts.ParsePointer(at)
