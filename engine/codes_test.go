@@ -79,7 +79,8 @@ func TestEveryCodeAtItsStation(t *testing.T) {
 		{code: call.CodePolicyError, station: refusal, policy: fails(call.CodePolicyError)},
 		{code: call.CodePolicyShape, station: refusal, policy: always(call.Decision{Verdict: call.Ask})},
 		{code: call.CodePolicyTimeout, station: refusal, policy: stuck{}, scene: func(s *scene) { s.o.DecideTimeout = time.Millisecond }},
-		{code: call.CodeObligationUnsupported, station: refusal, policy: with(func(d *call.Decision) { d.Redact = jsontext.Value("[]") })},
+		{code: call.CodePolicyStale, station: refusal, policy: fails(call.CodePolicyStale)},
+		{code: call.CodeObligationUnsupported, station: refusal, policy: with(func(d *call.Decision) { d.Redact = call.Obligation{jsontext.Value("[]")} })},
 		{code: call.CodeCapsTooMany, station: refusal, policy: grants(call.Caps{Secrets: manyNames()})},
 		{code: call.CodeCapsInvalid, station: refusal, policy: grants(call.Caps{FS: []call.FS{{Root: "docs", Path: "..", Modes: []string{"read"}}}})},
 

@@ -43,7 +43,7 @@ func (p *passage) decide(ctx context.Context) error {
 		if err != nil {
 			return policyError(ctx, err)
 		}
-		if caps, err = meetGrants(caps, d.Grants); err != nil {
+		if caps, err = given(caps, d); err != nil {
 			return err
 		}
 		if err := both(&all, d); err != nil {
@@ -80,7 +80,7 @@ func fits(d call.Decision, caps call.Caps) error {
 // Another code could make the engine log a cause that quotes arguments.
 func policyError(ctx context.Context, err error) error {
 	switch code := call.CodeOf(err, ""); code {
-	case call.CodePolicyUndefined, call.CodePolicyError, call.CodePolicyShape, call.CodePolicyTimeout,
+	case call.CodePolicyUndefined, call.CodePolicyError, call.CodePolicyShape, call.CodePolicyTimeout, call.CodePolicyStale,
 		call.CodeObligationUnsupported, call.CodeCapsTooMany, call.CodeCapsInvalid:
 		return err
 	}
@@ -99,26 +99,30 @@ func (p *passage) input(who call.Principal, s state.Session) *call.Input {
 	}
 }
 
-// meetGrants narrows caps to what the grants of one decision give together.
-func meetGrants(caps call.Caps, grants []call.RuleGrant) (call.Caps, error) {
-	list := make([]call.Caps, len(grants))
-	for i, g := range grants {
+// given narrows caps to what the grants of one decision give together, and its cap
+// leaves of that.
+func given(caps call.Caps, d call.Decision) (call.Caps, error) {
+	list := make([]call.Caps, len(d.Grants))
+	for i, g := range d.Grants {
 		list[i] = g.Caps
 	}
-	given, err := call.Join(list...)
+	granted, err := call.Join(list...)
 	if err != nil {
 		return call.Caps{}, err
 	}
-	return caps.Meet(given)
+	if caps, err = caps.Meet(granted); err != nil || d.Cap == nil {
+		return caps, err
+	}
+	return caps.Capped(*d.Cap)
 }
 
 // both narrows all to what d says too. The strictest verdict wins.
 func both(all *call.Decision, d call.Decision) error {
-	if d.Cap != nil || d.Redact != nil || d.Fields != nil || d.Rows != nil || d.Frame != nil || len(d.ResultLabels) > 0 {
+	if d.Redact != nil || d.Fields != nil || d.Rows != nil || d.Frame != nil || len(d.ResultLabels) > 0 {
 		return &call.Error{Code: call.CodeObligationUnsupported}
 	}
 	for _, l := range d.Limits {
-		i := slices.IndexFunc(all.Limits, func(o call.Limit) bool { return o.Name == l.Name && o.Key == l.Key })
+		i := slices.IndexFunc(all.Limits, func(o call.Limit) bool { return o.Layer == l.Layer && o.Name == l.Name && o.Key == l.Key })
 		if i < 0 {
 			all.Limits = append(all.Limits, l)
 		} else if all.Limits[i] != l {
@@ -126,7 +130,7 @@ func both(all *call.Decision, d call.Decision) error {
 		}
 	}
 	for _, a := range d.Approvals {
-		i := slices.IndexFunc(all.Approvals, func(o call.ApprovalRule) bool { return o.Name == a.Name })
+		i := slices.IndexFunc(all.Approvals, func(o call.ApprovalRule) bool { return o.Layer == a.Layer && o.Name == a.Name })
 		if i < 0 {
 			all.Approvals = append(all.Approvals, a)
 		} else if !sameApproval(all.Approvals[i], a) {
@@ -258,11 +262,15 @@ func (p *passage) charges() ([]state.Charge, error) {
 		}
 		// A bucket outlives days and calls, and its key may come from an argument:
 		// so its name in the log is keyed, but always in the same way.
-		k, err := p.keyed("", time.Time{}, "", "limit", []byte(l.Name+"\x00"+l.Key))
+		id, err := json.Marshal([]string{l.Layer, l.Name, l.Key}) // no part runs into the next
+		if err != nil {
+			return nil, &call.Error{Code: call.CodePolicyShape, Detail: "a limit is malformed"}
+		}
+		k, err := p.keyed("", time.Time{}, "", "limit", id)
 		if err != nil {
 			return nil, &call.Error{Code: call.CodeStateUnavailable, Err: err}
 		}
-		out = append(out, state.Charge{Name: l.Name, Key: k, Burst: l.Burst, Cost: max(1, l.Cost), Per: per})
+		out = append(out, state.Charge{Name: call.InLayer(l.Layer, l.Name), Key: k, Burst: l.Burst, Cost: max(1, l.Cost), Per: per})
 	}
 	return out, nil
 }

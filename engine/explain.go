@@ -50,7 +50,7 @@ type ExplainedTool struct {
 
 // ExplainedLimit is one limit of the call.
 type ExplainedLimit struct {
-	Name      string `json:"name"`
+	Name      string `json:"name"`                    // as [call.InLayer] says
 	Limit     int64  `json:"limit"`                   // units in a full bucket
 	Remaining int64  `json:"remaining"`               // units left after the call; now, if this limit refuses it
 	RetryMS   int64  `json:"retry_after_ms,omitzero"` // of a limit that refuses: when it is worth another try

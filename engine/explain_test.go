@@ -85,7 +85,7 @@ func TestExplainRefusals(t *testing.T) {
 		{name: "a code that policies do not have", o: engine.Options{Policy: failing(call.CodeInternal)}, want: call.CodePolicyError},
 		{name: "no decision", o: engine.Options{Policy: failing(call.CodePolicyShape)}, want: call.CodePolicyShape},
 		{name: "policy takes too long", o: engine.Options{Policy: slow{}, DecideTimeout: time.Millisecond}, want: call.CodePolicyTimeout},
-		{name: "an obligation", o: engine.Options{Policy: with(func(d *call.Decision) { d.Redact = jsontext.Value(`[]`) })}, want: call.CodeObligationUnsupported},
+		{name: "an obligation", o: engine.Options{Policy: with(func(d *call.Decision) { d.Redact = call.Obligation{jsontext.Value(`[]`)} })}, want: call.CodeObligationUnsupported},
 		{name: "too many grants", o: engine.Options{Policy: with(func(d *call.Decision) {
 			for i := range 65 {
 				d.Grants = append(d.Grants, call.RuleGrant{Caps: call.Caps{Secrets: []string{fmt.Sprint("s", i)}}})

@@ -112,7 +112,7 @@ func (p *passage) decisionRecord(code call.Code) (call.Record, error) {
 		return r, err
 	}
 	for _, reason := range p.decision.Reasons {
-		r.Reasons = append(r.Reasons, call.RecordReason{Code: reason.Code, Rule: reason.Rule})
+		r.Reasons = append(r.Reasons, call.RecordReason{Layer: reason.Layer, Code: reason.Code, Rule: reason.Rule})
 	}
 	switch code {
 	case "":

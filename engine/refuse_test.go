@@ -79,7 +79,7 @@ func TestRefusals(t *testing.T) {
 		{name: "allowed yet asking", policy: with(ask, func(d *call.Decision) { d.Verdict = call.Allow }), want: call.CodePolicyShape, is: engine.ErrUnavailable},
 		{name: "asking for nothing", policy: always(call.Decision{Verdict: call.Ask}), want: call.CodePolicyShape, is: engine.ErrUnavailable},
 		{name: "a limit without a time", policy: with(allow, func(d *call.Decision) { d.Limits = []call.Limit{{Name: "l", Burst: 1, Per: "soon"}} }), want: call.CodePolicyShape, is: engine.ErrUnavailable},
-		{name: "an obligation nobody can honour", policy: with(allow, func(d *call.Decision) { d.Redact = jsontext.Value(`[]`) }), want: call.CodeObligationUnsupported, is: engine.ErrUnavailable},
+		{name: "an obligation nobody can honour", policy: with(allow, func(d *call.Decision) { d.Redact = call.Obligation{jsontext.Value(`[]`)} }), want: call.CodeObligationUnsupported, is: engine.ErrUnavailable},
 		{name: "a result label nobody can add", policy: with(allow, func(d *call.Decision) { d.ResultLabels = []string{"x"} }), want: call.CodeObligationUnsupported, is: engine.ErrUnavailable},
 
 		{name: "an approval is needed", policy: always(ask), want: call.CodeRequiresApproval, is: engine.ErrPending},

@@ -41,7 +41,7 @@ type Denial struct {
 	Detail     string         // what the code leaves open, without quoting arguments
 	Reasons    []call.Reason  // policy's, without hidden ones
 	ApprovalID string         // of the approval that is pending or was denied
-	Limited    *state.Limited // the limit that refused; nil for none
+	Limited    *state.Limited // the limit that refused, as [call.InLayer] names it; nil for none
 	RetryAfter time.Duration  // zero: waiting does not help
 	Receipt    Receipt
 }
@@ -54,7 +54,7 @@ func (d *Denial) Error() string {
 	}
 	for i, r := range d.Reasons {
 		b.WriteString(map[bool]string{true: " (", false: ", "}[i == 0])
-		b.WriteString(r.Code)
+		b.WriteString(call.InLayer(r.Layer, r.Code))
 		if r.Message != "" {
 			b.WriteString(": " + r.Message)
 		}

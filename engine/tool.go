@@ -33,11 +33,29 @@ type Tool struct {
 // an error of [New].
 func Wasm(dir string) Tool {
 	m, module, err := tool.Load(dir)
+	if err == nil && m.Kind != "wasm" {
+		err = fmt.Errorf("tool %s: kind %s in a directory of wasm tools", m.Name, m.Kind)
+	}
+	return wasm(m, module, err)
+}
+
+// Manifested is the tool of a manifest that does not stand beside its module: the
+// text of its tool.yaml comes from elsewhere, such as a signed bundle, and dir holds
+// the module that it names, if it is of wasm. Else it is [External].
+func Manifested(manifest, dir string) Tool {
+	m, module, err := tool.LoadWith([]byte(manifest), dir)
+	switch {
+	case err == nil && m.Kind == kindExternal:
+		return External(manifest)
+	case err == nil && m.Kind != "wasm":
+		err = fmt.Errorf("tool %s: kind %s, which a manifest alone cannot make", m.Name, m.Kind)
+	}
+	return wasm(m, module, err)
+}
+
+func wasm(m *tool.Manifest, module []byte, err error) Tool {
 	if err != nil {
 		return Tool{err: err}
-	}
-	if m.Kind != "wasm" {
-		return Tool{err: fmt.Errorf("tool %s: kind %s in a directory of wasm tools", m.Name, m.Kind)}
 	}
 	return Tool{manifest: m, digest: m.Digest(), module: module, pin: call.Digest(module)}
 }

@@ -20,20 +20,24 @@ const (
 	defaultApprover   = "approver" // a role, the same as in the base library
 )
 
-// notApplicable is what adapters for agents know beside our verdicts. In a
-// permit layer it is a no.
+// notApplicable is what adapters for agents know beside our verdicts. It is a no in
+// a permit layer, and a pass in a restrict layer.
 const notApplicable call.Verdict = "not-applicable"
 
 func shape(detail string, err error) error {
 	return &call.Error{Code: call.CodePolicyShape, Detail: detail, Err: err}
 }
 
-// decode reads the answer of a permit layer. It understands a boolean,
-// {"allow", "reason"}, {"decision", "reason"} and the full form. Whatever is not
-// exactly one of these is an error, and an error is a no.
-func decode(v ast.Value) (call.Decision, error) {
+// decode reads the answer of a layer. It understands a boolean, {"allow", "reason"},
+// {"decision", "reason"} and the full form. Whatever is not exactly one of these is
+// an error, and an error is a no.
+func decode(v ast.Value, role Role) (call.Decision, error) {
 	if b, ok := v.(ast.Boolean); ok {
-		return simple(verdictOf(bool(b)), "")
+		verdict := verdictOf(bool(b))
+		if verdict == call.Allow && role == Restrict {
+			verdict = call.Pass // it knows no better word
+		}
+		return simple(verdict, "", role)
 	}
 	o, ok := v.(ast.Object)
 	if !ok {
@@ -52,7 +56,7 @@ func decode(v ast.Value) (call.Decision, error) {
 		if err := strictly(w.b, &d); err != nil {
 			return call.Decision{}, err
 		}
-		return simple(verdictOf(d.Allow), d.Reason)
+		return simple(verdictOf(d.Allow), d.Reason, role)
 	case !slices.ContainsFunc(keys, func(k string) bool { return k != "decision" && k != "reason" }):
 		var d struct {
 			Decision call.Verdict `json:"decision"`
@@ -61,9 +65,9 @@ func decode(v ast.Value) (call.Decision, error) {
 		if err := strictly(w.b, &d); err != nil {
 			return call.Decision{}, err
 		}
-		return simple(d.Decision, d.Reason)
+		return simple(d.Decision, d.Reason, role)
 	default:
-		return full(w.b)
+		return full(w.b, role)
 	}
 }
 
@@ -93,13 +97,14 @@ func verdictOf(allow bool) call.Verdict {
 
 // simple is a decision without obligations or capabilities. Who is asked is
 // not for such a policy to say.
-func simple(v call.Verdict, message string) (call.Decision, error) {
+func simple(v call.Verdict, message string, role Role) (call.Decision, error) {
 	if len(message) > maxText {
 		return call.Decision{}, shape("reason is too long", nil)
 	}
+	v, inapplicable := applied(v, role)
 	d := call.Decision{Verdict: v}
 	switch v {
-	case call.Allow:
+	case role.lets():
 		return d, nil // a reason for a yes is of no use to anybody
 	case call.Ask:
 		d.Approvals = []call.ApprovalRule{{
@@ -110,29 +115,53 @@ func simple(v call.Verdict, message string) (call.Decision, error) {
 		}}
 		return d, nil
 	case call.Deny:
-		d.Reasons = []call.Reason{{Code: codeDenied, Message: message}}
-		return d, nil
-	case notApplicable:
-		d.Verdict = call.Deny
-		d.Reasons = []call.Reason{{Code: codeNotApplicable, Message: message}}
+		code := codeDenied
+		if inapplicable {
+			code = codeNotApplicable
+		}
+		d.Reasons = []call.Reason{{Code: code, Message: message}}
 		return d, nil
 	default:
-		return call.Decision{}, shape("decision is not one that a permit layer gives", nil)
+		return call.Decision{}, misfit(role)
 	}
 }
 
+// applied says what a layer's verdict is in its role, and whether it was that the
+// policy has nothing to say.
+func applied(v call.Verdict, role Role) (_ call.Verdict, inapplicable bool) {
+	switch {
+	case v != notApplicable:
+		return v, false
+	case role == Restrict:
+		return call.Pass, true
+	default:
+		return call.Deny, true
+	}
+}
+
+// misfit is a verdict that layers of the role do not give.
+func misfit(role Role) error {
+	return shape("decision is not one that a "+string(role)+" layer gives", nil)
+}
+
 // full reads the form that the base library writes.
-func full(b []byte) (call.Decision, error) {
+func full(b []byte, role Role) (call.Decision, error) {
 	var w wireDecision
 	if err := strictly(b, &w); err != nil {
 		return call.Decision{}, err
 	}
 	d := w.Decision
-	if d.Verdict == notApplicable {
-		d.Verdict = call.Deny
-		d.Reasons = append(d.Reasons, call.Reason{Code: codeNotApplicable})
+	verdict, inapplicable := applied(d.Verdict, role)
+	if d.Verdict = verdict; inapplicable && verdict == call.Deny {
+		w.Reasons = append(w.Reasons, wireReason{Reason: call.Reason{Code: codeNotApplicable}})
 	}
 	var err error
+	if d.Reasons, err = reasons(w.Reasons); err != nil {
+		return call.Decision{}, err
+	}
+	if d.Cap, err = caps(w.Cap); err != nil {
+		return call.Decision{}, err
+	}
 	if d.Approvals, err = approvals(w.Approvals); err != nil {
 		return call.Decision{}, err
 	}
@@ -149,15 +178,17 @@ func full(b []byte) (call.Decision, error) {
 		}
 		// A refused call gets and consumes nothing.
 		return call.Decision{Verdict: call.Deny, Reasons: d.Reasons}, nil
-	case d.Verdict == call.Ask && len(d.Approvals) > 0:
-		return d, nil
-	case d.Verdict == call.Allow && len(d.Approvals) == 0:
-		return d, nil
-	case d.Verdict == call.Ask:
+	case role == Restrict && len(d.Grants) > 0:
+		return call.Decision{}, shape("grants, and a restrict layer cannot", nil)
+	case d.Verdict == call.Ask && len(d.Approvals) == 0:
 		return call.Decision{}, shape("requires approval, by nobody", nil)
-	case d.Verdict == call.Allow:
-		return call.Decision{}, shape("allows, and asks for approval", nil)
+	case d.Verdict == call.Ask:
+		return d, nil
+	case d.Verdict != role.lets():
+		return call.Decision{}, misfit(role)
+	case len(d.Approvals) > 0:
+		return call.Decision{}, shape("does not require approval, and says who approves", nil)
 	default:
-		return call.Decision{}, shape("decision is not one that a permit layer gives", nil)
+		return d, nil
 	}
 }

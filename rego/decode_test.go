@@ -11,14 +11,20 @@ import (
 	"github.com/callgate/callgate/engine/call"
 )
 
-// decided decodes src, which is a Rego term, so sets and odd keys can be given.
+// decided decodes src as the answer of a permit layer. It is a Rego term, so sets
+// and odd keys can be given.
 func decided(t testing.TB, src string) (call.Decision, error) {
+	t.Helper()
+	return decidedAs(t, Permit, src)
+}
+
+func decidedAs(t testing.TB, role Role, src string) (call.Decision, error) {
 	t.Helper()
 	term, err := ast.ParseTerm(src)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return decode(term.Value)
+	return decode(term.Value, role)
 }
 
 func TestDecodeSimpleForms(t *testing.T) {
@@ -86,7 +92,7 @@ func TestDecodeFullForm(t *testing.T) {
 		},
 		Labels:       []string{"private-data"},
 		ResultLabels: []string{"untrusted-input"},
-		Redact:       []byte(`[{"path":"x"}]`),
+		Redact:       call.Obligation{[]byte(`[{"path":"x"}]`)},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -214,6 +220,9 @@ func TestDecodeRefuses(t *testing.T) {
 		{name: "one limit twice, differing", give: `{"decision": "allow", "limits": [
 			{"name": "n", "key": "k", "burst": 1, "per": "1m"}, {"name": "n", "key": "k", "burst": 2, "per": "1m"}]}`},
 		{name: "too many limits", give: `{"decision": "allow", "limits": ` + many(maxLimits+1, `{"name": "n", "key": "%", "burst": 1, "per": "1m"}`) + `}`},
+		{name: "approval of another layer", give: ask(`"layer": "org", "name": "a", "count": 1, "from": {"ids": ["bob"]}`)},
+		{name: "limit of another layer", give: limit(`"burst": 5, "per": "1m", "layer": "org"`)},
+		{name: "reason of another layer", give: `{"decision": "deny", "reasons": [{"code": "a", "layer": ""}]}`},
 		{name: "charge", give: limit(`"burst": 5, "per": "1m", "charge": "bytes"`), want: call.CodeObligationUnsupported},
 
 		{name: "huge", give: `{"decision": "allow", "redact": ["` + strings.Repeat("x", maxDecision) + `"]}`},
@@ -236,7 +245,7 @@ func TestDecodeRefuses(t *testing.T) {
 }
 
 func TestDecodeRefusesDepth(t *testing.T) {
-	if got := answer(decode(nested(10_001))); got != string(call.CodePolicyShape) {
+	if got := answer(decode(nested(10_001), Permit)); got != string(call.CodePolicyShape) {
 		t.Errorf("got %s", got)
 	}
 }
@@ -269,7 +278,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		d, err := decode(v)
+		d, err := decode(v, Permit)
 		if err != nil {
 			if diff := cmp.Diff(call.Decision{}, d); diff != "" {
 				t.Errorf("an error comes with a decision: %s", diff)

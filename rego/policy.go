@@ -6,6 +6,15 @@
 // a plain opa test: an error in a builtin is an error of the decision, and every
 // rule is evaluated, so that the order of rules never matters.
 //
+// # Layers
+//
+// A [Set] of policies decides together. Each is a layer with a [Role]: one that
+// permits answers in data.callgate.decision, one that restricts in
+// data.callgate.restriction, or either in what [Options].Entrypoint names. The
+// answer is a boolean, {"allow": boolean, "reason"}, {"decision", "reason"} as
+// adapters for agents have it, or a whole [call.Decision]. A [Shadow] tries layers
+// that decide nothing yet.
+//
 // # What a policy cannot do
 //
 // Read anything but its input and its data. Builtins that could, such as
@@ -17,6 +26,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -28,13 +38,20 @@ import (
 	"github.com/callgate/callgate/engine/call"
 )
 
-// Policy is one bundle, compiled. It never changes, and may be used by any
-// number of goroutines at once.
+// Policy is one bundle, compiled: one layer. It never changes, and may be used by
+// any number of goroutines at once. Layers decide together in a [Set].
 type Policy struct {
 	query    oparego.PreparedEvalQuery
-	txn      storage.Transaction // open for reading for ever: nothing writes
+	store    storage.Store
+	txn      storage.Transaction    // open for reading for ever: nothing writes
+	modules  string                 // digest of the rules alone
+	places   atomic.Pointer[places] // of the data, and of what it no longer has; nil: as the data alone
+	role     Role
 	revision call.Revision
 }
+
+// Role is what the layer is there for.
+func (p *Policy) Role() Role { return p.role }
 
 // Revision names the bundle that decides.
 func (p *Policy) Revision() call.Revision { return p.revision }
@@ -49,13 +66,17 @@ func (p *Policy) Revision() call.Revision { return p.revision }
 // deadline or because the caller went away. [call.CodePolicyShape]: the answer is
 // not a decision. [call.CodeCapsInvalid] and [call.CodeCapsTooMany]: it grants
 // what are not capabilities, or too many. [call.CodeObligationUnsupported]: it
-// charges a limit afterwards.
+// charges a limit afterwards. A restrict layer alone permits nothing: it passes.
 func (p *Policy) Decide(ctx context.Context, in *call.Input) (call.Decision, error) {
 	v, err := inputValue(in)
 	if err != nil {
-		return call.Decision{}, &call.Error{Code: call.CodePolicyError, Detail: "the input has no JSON form", Err: err}
+		return call.Decision{}, noInput(err)
 	}
 	return p.decide(ctx, v, in.Env.NowNS)
+}
+
+func noInput(err error) error {
+	return &call.Error{Code: call.CodePolicyError, Detail: "the input has no JSON form", Err: err}
 }
 
 // decide takes the input as a value, so that tests can ask about inputs that
@@ -70,12 +91,26 @@ func (p *Policy) decide(ctx context.Context, in ast.Value, nowNS int64) (_ call.
 	if err != nil {
 		return call.Decision{}, err
 	}
-	d, err := decode(v)
+	d, err := decode(v, p.role)
 	if err != nil {
 		return call.Decision{}, err
 	}
-	d.Revisions = []call.Revision{p.revision}
+	p.sign(&d)
 	return d, nil
+}
+
+// sign says whose decision it is.
+func (p *Policy) sign(d *call.Decision) {
+	for i := range d.Reasons {
+		d.Reasons[i].Layer = p.revision.Name
+	}
+	for i := range d.Approvals {
+		d.Approvals[i].Layer = p.revision.Name
+	}
+	for i := range d.Limits {
+		d.Limits[i].Layer = p.revision.Name
+	}
+	d.Revisions = []call.Revision{p.revision}
 }
 
 // where is the kind and place of an evaluator's error, without its text, which may

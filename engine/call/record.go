@@ -73,8 +73,9 @@ type RecordTool struct {
 
 // RecordReason is a [Reason] without its free text.
 type RecordReason struct {
-	Code string `json:"code"`
-	Rule string `json:"rule,omitzero"`
+	Layer string `json:"layer,omitzero"`
+	Code  string `json:"code"`
+	Rule  string `json:"rule,omitzero"`
 }
 
 // RecordOutcome is an [Outcome] as the log keeps it.

@@ -165,7 +165,7 @@ func callOf(binding string, r call.RecordPrincipal) string {
 func covers(asked, now []call.ApprovalRule) bool {
 	for _, r := range now {
 		if !slices.ContainsFunc(asked, func(q call.ApprovalRule) bool {
-			return q.Name == r.Name && q.Count == r.Count && q.TTL == r.TTL &&
+			return q.Layer == r.Layer && q.Name == r.Name && q.Count == r.Count && q.TTL == r.TTL &&
 				slices.Equal(q.From.Roles, r.From.Roles) && slices.Equal(q.From.IDs, r.From.IDs)
 		}) {
 			return false

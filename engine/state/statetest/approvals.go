@@ -321,6 +321,7 @@ func stricterRules(t *testing.T, s store) {
 		"named people":  changed(func(r *call.ApprovalRule) { r.From = call.From{Roles: []string{"lead"}, IDs: []string{"boss"}} }),
 		"less time":     changed(func(r *call.ApprovalRule) { r.TTL = 1 }),
 		"another name":  changed(func(r *call.ApprovalRule) { r.Name = "other" }),
+		"another layer": changed(func(r *call.ApprovalRule) { r.Layer = "other" }),
 		"nobody at all": changed(func(r *call.ApprovalRule) { r.From = call.From{} }),
 	} {
 		if other := s.asked(t, asking("S"+strings.ReplaceAll(name, " ", ""), "x", rules...)); other == id {
