@@ -40,13 +40,16 @@ func isName(s string) bool { return name.MatchString(s) }
 // an explicit zero, and a limit may be one that this engine does not know.
 type wireDecision struct {
 	call.Decision `json:",embed"`
+	Reasons       []wireReason   `json:"reasons"`
+	Cap           jsontext.Value `json:"cap"`
 	Approvals     []wireApproval `json:"approvals"`
 	Limits        []wireLimit    `json:"limits"`
 }
 
 type wireApproval struct {
 	call.ApprovalRule `json:",embed"`
-	TTL               *int64 `json:"ttl_s"`
+	Layer             jsontext.Value `json:"layer"` // not for a policy to say
+	TTL               *int64         `json:"ttl_s"`
 }
 
 type wireLimit struct {
@@ -71,6 +74,8 @@ func approvals(ws []wireApproval) ([]call.ApprovalRule, error) {
 			}
 		}
 		switch {
+		case w.Layer != nil:
+			return nil, bad("approvals", i, "layer")
 		case !isName(r.Name):
 			return nil, bad("approvals", i, "name")
 		case r.Count < 1 || r.Count > maxCount:

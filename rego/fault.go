@@ -33,7 +33,8 @@ func (q *quoting) Unwrap() error { return q.error }
 
 // Places lists what an error of [Load] or [Open] says is to be mended: the names of
 // files, with lines, or places in data, and what is wrong there. Unlike the error's
-// text, it quotes nothing of what stands there, so that a log may hold it.
+// text, it quotes nothing of what stands there, so that a log may hold it. Errors of
+// others take part by a method Places() []string.
 func Places(err error) []string {
 	switch e := err.(type) { //nolint:errorlint // every error of the tree is looked at
 	case nil:
@@ -43,6 +44,8 @@ func Places(err error) []string {
 			return []string{e.place + ": " + q.instead}
 		}
 		return []string{e.Error()}
+	case interface{ Places() []string }:
+		return e.Places()
 	case *call.Error:
 		return []string{strings.TrimSpace(string(e.Code) + " " + e.Where)}
 	case *ast.Error:

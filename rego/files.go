@@ -26,7 +26,7 @@ func checkFiles(fsys fs.FS) error {
 		}
 		return nil
 	})
-	return errors.Join(append(errs, err)...)
+	return errors.Join(append(errs, err, checkStarterFiles(fsys))...)
 }
 
 func checkFile(fsys fs.FS, name string, d fs.DirEntry) error {
@@ -50,7 +50,8 @@ func checkFile(fsys fs.FS, name string, d fs.DirEntry) error {
 		}
 		return wholeYAML(b)
 	case base == ".signatures.json":
-	case strings.HasSuffix(base, ".manifest") && name != ".manifest":
+	case isManifest(name):
+	case strings.HasSuffix(base, ".manifest") && name != manifestFile:
 		return errors.New("OPA would read it as the bundle's manifest, which is .manifest at the top")
 	case hasSuffix(base, ".rego") && !strings.HasSuffix(base, ".rego"):
 		return errors.New("OPA reads rules only from files that end in .rego")

@@ -30,6 +30,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a manifest below", files("p.rego", denies, "x/.manifest", `{}`), []string{"x/.manifest", "manifest"}},
 		{"rules that OPA ignores", files("p.rego", denies, "deny.REGO", ""), []string{"deny.REGO", ".rego"}},
 		{"a library in another place", files("p.rego", denies, "vendor/lib.rego", "package callgate.lib\n\nx := 1\n"), []string{"vendor/lib.rego", "belongs to the base library"}},
+		{"a tool's manifest that is not in its place", files("p.rego", denies, "tools/a/b/tool.yaml", ""), []string{"tools/a/b/tool.yaml", "data.json"}},
 		{"unused import", files("p.rego", "package callgate\n\nimport data.x\n\ndecision := false\n"), []string{"p.rego:3", "unused"}},
 		{"misspelt field", files("p.rego", denies+"\nx if input.tool.nmae == \"a\"\n"), []string{"p.rego:5", "undefined ref", "input.tool.nmae"}},
 		{"misspelt fact", files("p.rego", denies+"\nx if input.facts.urls[_].hots == \"a\"\n"), []string{"p.rego:5", "undefined ref"}},
@@ -129,6 +130,7 @@ func TestOpenAccepts(t *testing.T) {
 		{"zones", files("p.rego", denies+"\na := time.clock([time.now_ns(), \"Europe/Berlin\"])\n\nb := time.weekday(input.env.now_ns)\n\nc := time.diff([1, \"UTC\"], 2)\n\nd := time.format([1, \"UTC\", \"RFC3339\"])\n")},
 		{"print", files("p.rego", denies+"\nx if print(input.tool.name)\n")},
 		{"the base library alone", withBase(t, fstest.MapFS{})},
+		{"a tool's manifest", files("p.rego", denies, "tools/a/tool.yaml", "name: a\n")},
 		{"the project", withBase(t, bundles.Project())},
 	}
 	for _, tt := range tests {

@@ -14,14 +14,18 @@ import (
 
 // inputValue gives OPA the very JSON of in, numbers as they are written.
 func inputValue(in *call.Input) (ast.Value, error) {
-	if in == nil {
-		return nil, errors.New("no input")
-	}
-	b, err := json.Marshal(in)
+	b, err := inputBytes(in)
 	if err != nil {
 		return nil, err
 	}
 	return parseValue(b)
+}
+
+func inputBytes(in *call.Input) ([]byte, error) {
+	if in == nil {
+		return nil, errors.New("no input")
+	}
+	return json.Marshal(in)
 }
 
 func parseValue(b []byte) (ast.Value, error) {
