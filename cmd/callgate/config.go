@@ -22,7 +22,8 @@ import (
 // Config is callgate.yaml.
 type Config struct {
 	Data          string          `mapstructure:"data"`
-	Bundle        string          `mapstructure:"bundle"`
+	Bundle        string          `mapstructure:"bundle"` // short for one permit layer
+	Layers        []LayerConfig   `mapstructure:"layers"`
 	Tools         string          `mapstructure:"tools"`
 	Ceiling       string          `mapstructure:"ceiling"`
 	Roots         []RootConfig    `mapstructure:"roots"`
@@ -31,14 +32,68 @@ type Config struct {
 	Hosts         []HostConfig    `mapstructure:"hosts"`
 	Secrets       []SecretConfig  `mapstructure:"secrets"`
 	Node          string          `mapstructure:"node"`
-	Profile       string          `mapstructure:"profile"` // "" or demo
+	Profile       string          `mapstructure:"profile"` // "", demo or production
 	DecideTimeout time.Duration   `mapstructure:"decide_timeout"`
 	MaxGuests     int             `mapstructure:"max_guests"`
 	Log           LogConfig       `mapstructure:"log"`
 }
 
-// demoProfile lets identities vote that nothing but --as vouches for.
-const demoProfile = "demo"
+// The profiles. In demo, identities vote that nothing but --as vouches for. In
+// production, what is for trying things out is refused: see local.Config.
+const (
+	demoProfile       = "demo"
+	productionProfile = "production"
+)
+
+// LayerConfig is one layer of the policy.
+type LayerConfig struct {
+	Name       string `mapstructure:"name"`
+	Role       string `mapstructure:"role"`       // permit or restrict
+	Mode       string `mapstructure:"mode"`       // enforce or shadow
+	Entrypoint string `mapstructure:"entrypoint"` // for policies written for something else
+	Bundle     string `mapstructure:"bundle"`     // path, https:// or oci://
+
+	// Of a bundle at a URL.
+	Every     time.Duration `mapstructure:"every"`
+	LongPoll  time.Duration `mapstructure:"long_poll"`
+	CA        string        `mapstructure:"ca"`
+	TokenFile string        `mapstructure:"token_file"`
+	TokenEnv  string        `mapstructure:"token_env"`
+	User      string        `mapstructure:"user"`
+
+	MaxAge         time.Duration  `mapstructure:"max_age"`
+	Signing        *SigningConfig `mapstructure:"signing"`
+	AllowRevisions []string       `mapstructure:"allow_revisions"`
+}
+
+// SigningConfig says whose signature a layer's bundle must have.
+type SigningConfig struct {
+	Scope string      `mapstructure:"scope"`
+	Keys  []KeyConfig `mapstructure:"keys"`
+}
+
+// KeyConfig is one public key.
+type KeyConfig struct {
+	ID        string `mapstructure:"id"`
+	File      string `mapstructure:"file"`
+	Algorithm string `mapstructure:"algorithm"` // such as PS256; the key's own when absent
+}
+
+// local is the layer as package local takes it.
+func (y LayerConfig) local() local.Layer {
+	l := local.Layer{
+		Name: y.Name, Role: y.Role, Mode: y.Mode, Entrypoint: y.Entrypoint, Bundle: y.Bundle,
+		Every: y.Every, LongPoll: y.LongPoll, CA: y.CA, TokenFile: y.TokenFile, TokenEnv: y.TokenEnv, User: y.User,
+		MaxAge: y.MaxAge, AllowRevisions: y.AllowRevisions,
+	}
+	if y.Signing != nil {
+		l.Signing = &local.Signing{Scope: y.Signing.Scope}
+		for _, k := range y.Signing.Keys {
+			l.Signing.Keys = append(l.Signing.Keys, local.SigningKey(k))
+		}
+	}
+	return l
+}
 
 // RootConfig names one directory that tools may be given parts of.
 type RootConfig struct {
@@ -108,7 +163,7 @@ func readConfig(path string, flags *pflag.FlagSet) (Config, error) {
 	v.SetConfigType("yaml")
 	// Without a default a variable of the environment does not reach Unmarshal.
 	for key, value := range map[string]any{
-		"data": "data", "bundle": "bundle", "tools": "tools", "ceiling": "", "roots": []any{}, "ca": "",
+		"data": "data", "bundle": "bundle", "layers": []any{}, "tools": "tools", "ceiling": "", "roots": []any{}, "ca": "",
 		"networks": []any{}, "hosts": []any{}, "secrets": []any{}, "node": "", "profile": "",
 		"decide_timeout": "0s", "max_guests": 0, "log.level": "warn", "log.format": "text",
 	} {
@@ -130,6 +185,12 @@ func readConfig(path string, flags *pflag.FlagSet) (Config, error) {
 	var c Config
 	if err := v.UnmarshalExact(&c); err != nil {
 		return Config{}, fmt.Errorf("configuration %s: %w", path, err)
+	}
+	if len(c.Layers) > 0 {
+		if v.InConfig("bundle") || os.Getenv("CALLGATE_BUNDLE") != "" {
+			return Config{}, fmt.Errorf("configuration %s: bundle and layers: make the bundle one of the layers", path)
+		}
+		c.Bundle = "" // the default is for files without layers
 	}
 	if err := c.resolve(path, flags); err != nil {
 		return Config{}, err
@@ -156,6 +217,18 @@ func (c *Config) resolve(path string, flags *pflag.FlagSet) error {
 		}
 		absolute(p, dir)
 	}
+	for i := range c.Layers {
+		l := &c.Layers[i]
+		absolute(&l.Bundle, file)
+		absolute(&l.CA, file)
+		absolute(&l.TokenFile, file)
+		if l.Signing == nil {
+			continue
+		}
+		for i := range l.Signing.Keys {
+			absolute(&l.Signing.Keys[i].File, file)
+		}
+	}
 	for i := range c.Roots {
 		absolute(&c.Roots[i].Path, file)
 	}
@@ -165,8 +238,9 @@ func (c *Config) resolve(path string, flags *pflag.FlagSet) error {
 	return nil
 }
 
+// absolute leaves URLs alone.
 func absolute(p *string, dir string) {
-	if *p != "" && !filepath.IsAbs(*p) {
+	if *p != "" && !strings.Contains(*p, "://") && !filepath.IsAbs(*p) {
 		*p = filepath.Join(dir, *p)
 	}
 }
@@ -176,11 +250,11 @@ func (c *Config) validate(path string) error {
 	if c.Data == "" {
 		errs = append(errs, errors.New("data is empty"))
 	}
-	if c.Bundle == "" {
+	if c.Bundle == "" && len(c.Layers) == 0 {
 		errs = append(errs, errors.New("bundle is empty"))
 	}
-	if c.Profile != "" && c.Profile != demoProfile {
-		errs = append(errs, fmt.Errorf("profile is not empty or %s", demoProfile))
+	if c.Profile != "" && c.Profile != demoProfile && c.Profile != productionProfile {
+		errs = append(errs, fmt.Errorf("profile is not empty, %s or %s", demoProfile, productionProfile))
 	}
 	if c.DecideTimeout < 0 || c.MaxGuests < 0 {
 		errs = append(errs, errors.New("decide_timeout and max_guests are at least 0"))
@@ -242,10 +316,13 @@ func (c *Config) local(errOut io.Writer) local.Config {
 	l := local.Config{
 		Data: c.Data, Bundle: c.Bundle, Tools: c.Tools, Ceiling: c.Ceiling,
 		Node: c.Node, DecideTimeout: c.DecideTimeout, MaxGuests: c.MaxGuests, CA: c.CA,
-		AssertedApprovers: c.Profile == demoProfile,
+		AssertedApprovers: c.Profile == demoProfile, Production: c.Profile == productionProfile,
 	}
 	l.Networks, _ = c.networks() // validate has refused what is malformed
 	l.Names, _ = c.hosts()
+	for _, y := range c.Layers {
+		l.Layers = append(l.Layers, y.local())
+	}
 	for _, s := range c.Secrets {
 		l.Secrets = append(l.Secrets, local.Secret(s))
 	}

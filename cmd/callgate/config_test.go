@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,65 @@ func TestConfigPaths(t *testing.T) {
 	}
 }
 
+func TestConfigLayers(t *testing.T) {
+	const file = "layers:\n  - {name: org, role: restrict, bundle: org.tar.gz}\n  - {name: team, mode: shadow, bundle: /srv/team, entrypoint: data.agent.decision}\n"
+	c, err := load(t, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := c.local(io.Discard)
+	if l.Bundle != "" || len(l.Layers) != 2 || !filepath.IsAbs(l.Layers[0].Bundle) || l.Layers[0].Role != "restrict" {
+		t.Errorf("%q, %+v", l.Bundle, l.Layers)
+	}
+	if want := (local.Layer{Name: "team", Mode: "shadow", Bundle: "/srv/team", Entrypoint: "data.agent.decision"}); !reflect.DeepEqual(l.Layers[1], want) {
+		t.Errorf("%+v, want %+v", l.Layers[1], want)
+	}
+	for _, give := range []string{"bundle: x\n" + file, "bundle: ''\n" + file} {
+		if _, err := load(t, give); err == nil || !strings.Contains(err.Error(), "bundle and layers") {
+			t.Errorf("both: %v", err)
+		}
+	}
+	t.Setenv("CALLGATE_BUNDLE", "x")
+	if _, err := load(t, file); err == nil {
+		t.Error("a bundle from the environment beside layers")
+	}
+}
+
+func TestConfigOfASignedLayer(t *testing.T) {
+	c, err := load(t, `
+profile: production
+layers:
+  - name: org
+    bundle: https://policy.example/org.tar.gz
+    every: 20s
+    long_poll: 1m
+    max_age: 1h
+    ca: ca.pem
+    token_file: token
+    user: me
+    signing: {scope: acme/org, keys: [{id: release, file: release.pub, algorithm: ES256}]}
+    allow_revisions: [r7]
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := c.local(io.Discard)
+	got := l.Layers[0]
+	for _, p := range []string{got.CA, got.TokenFile, got.Signing.Keys[0].File} {
+		if !filepath.IsAbs(p) {
+			t.Errorf("%s is relative", p)
+		}
+	}
+	got.CA, got.TokenFile, got.Signing.Keys[0].File = "", "", ""
+	want := local.Layer{
+		Name: "org", Bundle: "https://policy.example/org.tar.gz", Every: 20 * time.Second, LongPoll: time.Minute, MaxAge: time.Hour, User: "me",
+		Signing: &local.Signing{Scope: "acme/org", Keys: []local.SigningKey{{ID: "release", Algorithm: "ES256"}}}, AllowRevisions: []string{"r7"},
+	}
+	if !reflect.DeepEqual(got, want) || !l.Production || l.AssertedApprovers {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 func TestConfigRefuses(t *testing.T) {
 	for name, file := range map[string]string{
 		"bundel":      "bundel: x",
@@ -108,6 +168,11 @@ func TestConfigRefuses(t *testing.T) {
 		"profile":     "profile: relaxed",
 		"yaml":        "a: [",
 		"roots":       "roots: 7",
+		"layers":      "layers: {org: x}",
+		"rol":         "layers: [{name: a, rol: restrict, bundle: b}]",
+		"sining":      "layers: [{name: a, bundle: b, sining: {}}]",
+		"key":         "layers: [{name: a, bundle: b, signing: {key: x}}]",
+		"secret":      "layers: [{name: a, bundle: b, signing: {keys: [{id: a, secret: x}]}}]",
 		"mapping key": "node: a\nnode: b",
 	} {
 		if _, err := load(t, file); err == nil || !strings.Contains(err.Error(), name) {

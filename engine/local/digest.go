@@ -1,14 +1,17 @@
 package local
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/callgate/callgate/bundles"
 	"github.com/callgate/callgate/engine/call"
@@ -20,40 +23,61 @@ import (
 // digest is sha256:<hex> over everything in c that makes one engine answer
 // differently from another, so that a client can tell whether the owner is the
 // engine that it would have opened itself: what the settings are and what stands
-// in the files of the tools, the ceiling and the authorities. Not part of it: the
+// in the files of the tools, the ceiling, the authorities and the keys that sign. Not part of it: the
 // data directory, whose socket is how they meet; the clock and the logger; what
 // credentials are; and the code of host tools, of which only the number is known
 // here.
 //
-// Of the policy it is where the files are, as it is spelt, for links to it may be
+// Of the policy it is where the files of each layer are, as it is spelt, for links to it may be
 // made to lead elsewhere. The owner follows what stands in them and does not take
 // up what is broken, so a client could only know better for a moment. An owner
-// that does not follow them is told by their contents.
+// that does not follow them is told by their contents, but for those at a URL.
 func (c Config) digest() (_ string, err error) {
 	type root struct{ Name, Path string }
 	d := struct {
-		Bundle, Tools, Ceiling, Node, CA string
-		Roots                            []root
-		Networks                         []hostfx.Network
-		Names                            []hostfx.Name
-		Secrets                          []Secret
-		HostTools, MaxGuests             int
-		DecideTimeoutNS                  int64
-		AssertedApprovers                bool
+		Layers                   []Layer
+		Tools, Ceiling, Node, CA string
+		Roots                    []root
+		Networks                 []hostfx.Network
+		Names                    []hostfx.Name
+		Secrets                  []Secret
+		HostTools, MaxGuests     int
+		DecideTimeoutNS          int64
+		AssertedApprovers        bool
+		Production               bool
 	}{
 		Node: c.Node, HostTools: len(c.HostTools), MaxGuests: c.MaxGuests,
-		DecideTimeoutNS: int64(c.DecideTimeout), AssertedApprovers: c.AssertedApprovers,
+		DecideTimeoutNS: int64(c.DecideTimeout), AssertedApprovers: c.AssertedApprovers, Production: c.Production,
 		Networks: c.Networks, Names: c.Names, Secrets: slices.Clone(c.Secrets),
 	}
 	for _, r := range c.Roots {
 		d.Roots = append(d.Roots, root(r))
 	}
-	d.Bundle, d.Tools, d.Ceiling, d.CA = c.Bundle, c.Tools, c.Ceiling, c.CA
-	paths := []*string{&d.Tools, &d.Ceiling, &d.CA}
-	if c.Watch < 0 {
-		paths = append(paths, &d.Bundle)
-	} else if d.Bundle, err = filepath.Abs(d.Bundle); err != nil {
+	if d.Layers, err = c.layers(); err != nil {
 		return "", err
+	}
+	slices.SortFunc(d.Layers, func(k, l Layer) int { return cmp.Or(cmp.Compare(k.Mode, l.Mode), cmp.Compare(k.Name, l.Name)) })
+	d.Tools, d.Ceiling, d.CA = c.Tools, c.Ceiling, c.CA
+	read := []*string{&d.Tools, &d.Ceiling, &d.CA} // whose contents count
+	paths := slices.Clone(read)
+	for i := range d.Layers {
+		l := &d.Layers[i]
+		if c.Watch < 0 && !l.remote() {
+			paths = append(paths, &l.Bundle)
+		} else if l.Bundle, err = l.place(); err != nil {
+			return "", err
+		}
+		if paths = append(paths, &l.CA, &l.TokenFile); l.CA != "" {
+			read = append(read, &l.CA)
+		}
+		if l.Signing == nil {
+			continue
+		}
+		l.Signing = &Signing{l.Signing.Scope, slices.Clone(l.Signing.Keys)}
+		for i := range l.Signing.Keys {
+			paths = append(paths, &l.Signing.Keys[i].File)
+			read = append(read, &l.Signing.Keys[i].File)
+		}
 	}
 	for i := range d.Roots {
 		paths = append(paths, &d.Roots[i].Path)
@@ -67,21 +91,26 @@ func (c Config) digest() (_ string, err error) {
 			return "", err
 		}
 	}
-	for _, p := range []*string{&d.Tools, &d.Ceiling, &d.CA} {
+	for _, p := range read {
 		digest, err := contents(*p)
 		if err != nil {
 			return "", err
 		}
 		*p += " " + digest
 	}
-	if c.Watch < 0 {
-		digest, err := bundleContents(d.Bundle)
+	for i := range d.Layers {
+		if c.Watch >= 0 || d.Layers[i].remote() {
+			continue
+		}
+		digest, err := bundleContents(d.Layers[i].Bundle)
 		if err != nil {
 			return "", err
 		}
-		d.Bundle += " " + digest
+		d.Layers[i].Bundle += " " + digest
 	}
-	b, err := json.Marshal(d)
+	b, err := json.Marshal(d, json.WithMarshalers(json.MarshalToFunc(func(e *jsontext.Encoder, d time.Duration) error {
+		return e.WriteToken(jsontext.Int(int64(d)))
+	})))
 	if err != nil {
 		return "", err
 	}

@@ -35,6 +35,8 @@ import (
 	"github.com/callgate/callgate/engine/state"
 	"github.com/callgate/callgate/engine/tool"
 	"github.com/callgate/callgate/hostfx"
+	"github.com/callgate/callgate/rego"
+	"github.com/callgate/callgate/rego/source"
 	"github.com/callgate/callgate/sandbox"
 )
 
@@ -48,11 +50,12 @@ var (
 	ErrBaseChanged = errors.New("the vendored base library differs from this version's")
 )
 
-// Config says where everything is. Data and Bundle are required.
+// Config says where everything is. Data, and Bundle or Layers, are required.
 type Config struct {
-	Data   string // directory of the log, keys and caches; made when missing
-	Bundle string // directory of the policy, or an archive NAME.tar.gz of it
-	Tools  string // directory with one directory for each wasm tool; "" means none
+	Data   string  // directory of the log, keys and caches; made when missing
+	Bundle string  // as in [Layer]; short for one unsigned permit layer named "policy"
+	Layers []Layer // of a policy of several, in place of Bundle; their order does not matter
+	Tools  string  // directory with one directory for each wasm tool, for its module alone where bundles carry the manifests; "" means none
 	Roots  []hostfx.Root
 
 	// What tools may be let to over HTTP, and with what.
@@ -78,9 +81,14 @@ type Config struct {
 	// For demonstrations alone.
 	AssertedApprovers bool
 
+	// Production refuses what is for trying things out: layers that decide without a
+	// signature, manifests of tools outside of the signed bundles, AssertedApprovers.
+	Production bool
+
 	// Watch is how often an owner looks whether the files of the policy changed.
-	// It takes them up when all of them are well, and else goes on with the last
-	// good ones. Zero: every second; negative: never.
+	// It takes up those of a layer when all of them are well, and else goes on with
+	// the layer's last good ones. Zero: every second; negative: never, and URLs are
+	// not asked again either.
 	Watch time.Duration
 
 	// polls are in place of a ticker, for tests. Each is closed once it is over.
@@ -92,6 +100,7 @@ type Config struct {
 type Engine struct {
 	*engine.Engine
 	server *server
+	policy *live
 	close  []func() error // in the order of opening
 	once   sync.Once      // of Close
 	err    error          // of Close
@@ -105,6 +114,9 @@ type Engine struct {
 // [ErrOwned], [ErrBaseChanged], a [*audit.TamperError] for a log that is not
 // what its checkpoints say, or an error that names the file to mend.
 func Open(ctx context.Context, c Config) (_ *Engine, err error) {
+	if c.Production && c.AssertedApprovers {
+		return nil, errors.New("local: in production nobody approves by their word alone")
+	}
 	e := &Engine{}
 	defer func() {
 		if err != nil {
@@ -126,6 +138,8 @@ func Open(ctx context.Context, c Config) (_ *Engine, err error) {
 	if err != nil {
 		return nil, err
 	}
+	e.policy = policy
+	e.close = append(e.close, policy.close)
 	if o.Policy = policy; c.Watch >= 0 {
 		e.close = append(e.close, policy.watch(c))
 	}
@@ -134,13 +148,11 @@ func Open(ctx context.Context, c Config) (_ *Engine, err error) {
 			return nil, err
 		}
 	}
-	dirs, err := toolDirs(c.Tools)
+	tools, err := c.tools(policy)
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range dirs {
-		o.Tools = append(o.Tools, engine.Wasm(d))
-	}
+	o.Tools = append(o.Tools, tools...)
 	if err := e.wire(ctx, c, &o); err != nil {
 		return nil, err
 	}
@@ -149,6 +161,18 @@ func Open(ctx context.Context, c Config) (_ *Engine, err error) {
 	}
 	e.server.open(e.Engine)
 	return e, nil
+}
+
+// Shadow says what was found about the layers that are in shadow, by bundle: where
+// the answers would have been others with them.
+func (e *Engine) Shadow() []rego.ShadowReport { return e.policy.reports() }
+
+// Layers says how each layer is kept up to date.
+func (e *Engine) Layers() (out []source.Status) {
+	for _, f := range e.policy.layers {
+		out = append(out, f.Status())
+	}
+	return out
 }
 
 // wire opens what has to be closed again.

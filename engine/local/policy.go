@@ -1,88 +1,282 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"path"
 	"path/filepath"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/rs/zerolog"
-
-	"github.com/callgate/callgate/bundles"
 	"github.com/callgate/callgate/engine"
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/rego"
+	"github.com/callgate/callgate/rego/source"
 )
 
 // watchEvery is how often the files of the policy are looked at by default.
 const watchEvery = time.Second
 
-// live is the policy of a bundle whose files may change. It only ever is a policy
-// that was loaded and checked as a whole.
+// live is the policy of bundles that may change. Each layer only ever is one that was
+// checked as a whole, and all of them are one snapshot.
 type live struct {
-	path string
-	log  zerolog.Logger
-	load func(context.Context, string) (*rego.Policy, error) // loadPolicy, but in tests
-	now  atomic.Pointer[rego.Policy]
+	layers []*followed
+	epochs rego.Epochs
+	load   func(context.Context, fs.FS, rego.Options) (*rego.Policy, error) // rego.Open, but in tests
+	shadow *rego.Shadow                                                     // nil without layers of that mode
+	opened bool                                                             // what is new may decide at once
+	now    atomic.Pointer[rego.Set]
 
-	// Owned by whoever polls.
-	tried string // signature of the files that were loaded or refused last
-	told  string // signature of the files whose refusal was logged last
-	seen  string // signature that the last poll saw
+	mu sync.Mutex // of swaps; protects followed.now
+}
+
+// followed is one layer. Whoever polls it owns what is not said to be of live.mu.
+type followed struct {
+	Layer
+	*source.Follower
+	verify *rego.Verification // nil: unsigned
+	now    *rego.Policy       // the last good one; nil for one in shadow that never was
+	next   *rego.Policy       // checked, and to be swapped in; nil for none
+	tools  map[string][]byte  // the manifests that the bundle carries
 }
 
 var _ engine.Snapshotter = (*live)(nil)
 
 func openLive(ctx context.Context, c Config) (*live, error) {
-	path, err := filepath.Abs(c.Bundle) // once: the process may go elsewhere
+	l := &live{load: rego.Open, epochs: rego.Epochs{Dir: filepath.Join(c.Data, "epochs")}}
+	return l, l.open(ctx, c)
+}
+
+func (l *live) open(ctx context.Context, c Config) (err error) {
+	layers, err := c.layers()
+	if err != nil {
+		return err
+	}
+	if len(c.Layers) == 0 && c.Bundle == "" {
+		return errors.New("local: there is no bundle")
+	}
+	if slices.ContainsFunc(layers, func(l Layer) bool { return l.Mode == InShadow }) {
+		l.shadow = rego.NewShadow(c.DecideTimeout)
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, l.close())
+			}
+		}()
+	}
+	for _, layer := range layers {
+		f, err := l.follow(c, layer)
+		if err != nil {
+			return err
+		}
+		l.layers = append(l.layers, f)
+	}
+	for _, f := range l.layers {
+		if f.Mode == InShadow {
+			// One that decides nothing must not keep the others from deciding.
+			_ = f.Poll(ctx)
+		} else if err := f.Start(ctx); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	l.opened = true
+	return l.swap(l.layers...)
+}
+
+// follow makes the follower of one layer. What decides is kept in the data directory;
+// what is in shadow leaves nothing there, for it may have the name of a layer that
+// decides.
+func (l *live) follow(c Config, layer Layer) (*followed, error) {
+	f := &followed{Layer: layer}
+	o := source.Options{
+		Layer: layer.Name, Every: layer.Every, MaxAge: layer.MaxAge, Now: c.Now,
+		Logger: c.Logger.With().Str("mode", layer.Mode).Logger(),
+		Activate: func(ctx context.Context, s *source.Snapshot) (*source.Prepared, error) {
+			return l.activate(ctx, f, s)
+		},
+	}
+	var err error
+	if !layer.remote() {
+		o.Every = cmp.Or(max(c.Watch, 0), watchEvery)
+	}
+	if f.Bundle, err = layer.place(); err != nil {
+		return nil, err
+	}
+	if layer.Mode == Enforce {
+		o.Store = source.NewStore(filepath.Join(c.Data, keptBundles))
+	}
+	if f.verify, err = layer.verification(c.Now); err != nil {
+		return nil, err
+	}
+	if o.Source, err = f.source(); err != nil {
+		return nil, err
+	}
+	f.Follower, err = source.New(o)
+	return f, err
+}
+
+// activate checks a bundle as a whole. It changes nothing: that is for Commit.
+func (l *live) activate(ctx context.Context, f *followed, s *source.Snapshot) (*source.Prepared, error) {
+	fsys, out := s.FS, &source.Prepared{}
+	if f.verify != nil {
+		// From here on, the verified bytes and no others.
+		verified, signature, err := rego.Verify(fsys, f.verify)
+		if err != nil {
+			return nil, err
+		}
+		fsys, out.Expires = verified, signature.Expires
+	}
+	if err := checkBase(f.Bundle, fsys); err != nil {
+		return nil, err
+	}
+	tools, err := rego.Manifests(fsys)
 	if err != nil {
 		return nil, err
 	}
-	l := &live{path: path, log: c.Logger, load: loadPolicy, tried: signature(path)}
-	l.seen = l.tried
-	p, err := l.load(ctx, l.path)
+	if f.now != nil && !sameManifests(f.tools, tools) {
+		return nil, errToolsChanged
+	}
+	raise := func() error { return nil }
+	if f.verify != nil && f.Mode == Enforce {
+		facts, err := rego.Inspect(fsys)
+		if err != nil {
+			return nil, err
+		}
+		if err := l.epochs.Check(f.Name, facts, f.AllowRevisions); err != nil {
+			return nil, err
+		}
+		raise = func() error { return l.epochs.Raise(f.Name, facts) }
+	}
+	p, err := l.load(ctx, fsys, rego.Options{Name: f.Name, Role: rego.Role(f.Role), Entrypoint: f.Entrypoint})
 	if err != nil {
 		return nil, err
 	}
-	l.now.Store(p)
-	return l, nil
+	if f.now != nil {
+		if err := f.now.Retyped(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	out.Revision = p.Revision()
+	out.Commit = func() error {
+		if err := raise(); err != nil {
+			return err
+		}
+		f.next, f.tools = p, tools
+		if !l.opened || !f.remote() {
+			return nil // all layers together, once they were asked
+		}
+		return l.swap(f)
+	}
+	return out, nil
+}
+
+// swap makes what is new in the given layers decide, all of it at once. If that
+// cannot be, which is a defect, all layers stay as they are.
+func (l *live) swap(changed ...*followed) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var decide, tried []*rego.Policy
+	for _, f := range l.layers {
+		p := f.now
+		if slices.Contains(changed, f) && f.next != nil {
+			p = f.next
+		}
+		switch {
+		case p == nil:
+		case f.Mode == InShadow:
+			tried = append(tried, p)
+		default:
+			decide = append(decide, p)
+		}
+	}
+	set, err := rego.NewSet(decide...)
+	if err == nil && len(tried) > 0 {
+		set, err = set.Beside(l.shadow, tried...)
+	}
+	for _, f := range changed {
+		if err == nil && f.next != nil {
+			f.now = f.next
+		}
+		f.next = nil
+	}
+	if err == nil {
+		l.now.Store(set)
+	}
+	return err
+}
+
+func (l *live) close() error {
+	if l.shadow == nil {
+		return nil
+	}
+	return l.shadow.Close()
+}
+
+// reports is what was found about the layers in shadow.
+func (l *live) reports() []rego.ShadowReport {
+	if l.shadow == nil {
+		return nil
+	}
+	return l.shadow.Reports()
 }
 
 // Snapshot implements [engine.Snapshotter].
-func (l *live) Snapshot() engine.Policy { return l.now.Load() }
+func (l *live) Snapshot() engine.Policy {
+	set := l.now.Load()
+	for _, f := range l.layers {
+		if f.Mode == Enforce {
+			if err := f.Check(); err != nil {
+				return stale{err}
+			}
+		}
+	}
+	return set
+}
+
+// stale is a policy that may be out of date, and so decides nothing.
+type stale struct{ err error }
+
+func (s stale) Decide(context.Context, *call.Input) (call.Decision, error) {
+	return call.Decision{}, s.err
+}
 
 // Decide implements [engine.Policy].
 func (l *live) Decide(ctx context.Context, in *call.Input) (call.Decision, error) {
-	return l.now.Load().Decide(ctx, in)
+	return l.Snapshot().Decide(ctx, in)
 }
 
-// watch polls until stop is called, which waits for the poll under way.
+// watch follows all layers until stop is called, which waits for the polls under way.
+// Files are looked at together, so that layers that change together are taken up
+// together; URLs are asked each at its own pace.
 func (l *live) watch(c Config) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
+	var files []*followed
+	for _, f := range l.layers {
+		if c.polls != nil || !f.remote() {
+			files = append(files, f)
+		} else {
+			wg.Go(func() { f.Run(ctx) })
+		}
+	}
 	wg.Go(func() {
 		var tick <-chan time.Time
 		if c.polls == nil {
-			every := c.Watch
-			if every == 0 {
-				every = watchEvery
-			}
-			t := time.NewTicker(every)
+			t := time.NewTicker(cmp.Or(c.Watch, watchEvery))
 			defer t.Stop()
 			tick = t.C
 		}
 		for {
 			select {
 			case <-tick:
-				l.poll(ctx)
+				l.poll(ctx, files...)
 			case done := <-c.polls:
-				l.poll(ctx)
+				l.poll(ctx, files...)
 				close(done)
 			case <-ctx.Done():
 				return
@@ -92,133 +286,14 @@ func (l *live) watch(c Config) (stop func() error) {
 	return func() error { cancel(); wg.Wait(); return nil }
 }
 
-// poll takes up files that have changed, once they have stood still from one poll
-// to the next and while they were read. What does not load is told once and not
-// tried again until it changes.
-func (l *live) poll(ctx context.Context) {
-	s := signature(l.path)
-	moving := s != l.seen
-	l.seen = s
-	if moving || s == l.tried {
-		return
+// poll asks the given layers, and takes up what is new in them at once.
+func (l *live) poll(ctx context.Context, layers ...*followed) {
+	changed := false
+	for _, f := range layers {
+		_ = f.Poll(ctx) // is logged
+		changed = changed || f.next != nil
 	}
-	p, err := l.try(ctx)
-	if ctx.Err() != nil {
-		return
+	if changed && ctx.Err() == nil {
+		_ = l.swap(layers...) // layers keep their names and roles, so it does not fail
 	}
-	if after := signature(l.path); after != s {
-		l.seen = after
-		return
-	}
-	if err == nil || hopeless(err) {
-		l.tried = s
-	}
-	if err != nil {
-		if l.told == s {
-			return // it is tried again, not told again
-		}
-		l.told = s
-		// Not its text: that quotes the policy.
-		l.log.Error().Str("bundle", l.path).Strs("mend", mend(l.path, err)).Msg("the changed policy is refused, the last good one stays")
-		return
-	}
-	l.now.Store(p)
-	l.log.Info().Str("bundle", l.path).Str("digest", p.Revision().Digest).Msg("the changed policy decides from now on")
-}
-
-// try loads files that must not end the process.
-func (l *live) try(ctx context.Context) (_ *rego.Policy, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panic while the policy was loaded: %v", r)
-		}
-	}()
-	return l.load(ctx, l.path)
-}
-
-// loadPolicy reads the bundle once and checks all of what it read.
-func loadPolicy(ctx context.Context, bundle string) (*rego.Policy, error) {
-	fsys, err := rego.Load(bundle)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkBase(bundle, fsys); err != nil {
-		return nil, err
-	}
-	return rego.Open(ctx, fsys, rego.Options{})
-}
-
-// hopeless reports whether the files themselves are wrong, so that trying again
-// without a change leads nowhere. All else, such as a lack of descriptors or of time,
-// may pass.
-func hopeless(err error) bool {
-	if call.CodeOf(err, "") == call.CodePolicyTimeout {
-		return false
-	}
-	return len(rego.Places(err)) > 0 || errors.Is(err, ErrBaseChanged) || errors.Is(err, fs.ErrNotExist)
-}
-
-// mend lists what is to be mended, without a word of what stands there.
-func mend(bundle string, err error) []string {
-	if places := rego.Places(err); len(places) > 0 {
-		return places[:min(len(places), 8)]
-	}
-	if base, ok := errors.AsType[*baseError](err); ok {
-		return []string{base.Error()}
-	}
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		return []string{p.Error()}
-	}
-	return []string{bundle}
-}
-
-// library is where a bundle has the base library.
-const library = "callgate"
-
-// baseError says where a base library is that is not ours, or not in its place.
-type baseError struct{ at, advice string }
-
-func (e *baseError) Error() string { return e.at + ": " + ErrBaseChanged.Error() + "; " + e.advice }
-
-func (e *baseError) Unwrap() error { return ErrBaseChanged }
-
-// checkBase compares the base library that the bundle vendors with ours: a rule
-// slipped into it could allow anything. It compares bytes. Those of an archive are
-// what `opa build` made of the files, which it formats; the library is formatted,
-// and so stays as it is.
-func checkBase(bundle string, fsys fs.FS) error {
-	want, err := bundles.Digest(bundles.Base())
-	if err != nil {
-		return err
-	}
-	at := filepath.Join(bundle, library)
-	vendored, err := fs.Sub(fsys, library)
-	if err != nil {
-		return err
-	}
-	got, err := bundles.Digest(vendored)
-	if errors.Is(err, fs.ErrNotExist) {
-		return checkNested(bundle, fsys)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", at, err)
-	}
-	if got != want {
-		return &baseError{at, "copy it anew from `callgate init` into an empty directory"}
-	}
-	return nil
-}
-
-// checkNested is for a policy of its own making. Where a directory has the
-// library's name, it must not be one that nobody compares.
-func checkNested(bundle string, fsys fs.FS) error {
-	return fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".rego") {
-			return err
-		}
-		if dir := path.Dir(name); dir == library || strings.HasSuffix(dir, "/"+library) {
-			return &baseError{filepath.Join(bundle, dir), "it belongs at the top of the bundle"}
-		}
-		return nil
-	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/rego"
 )
 
@@ -21,10 +22,11 @@ func liveOf(t *testing.T) (*live, string, *strings.Builder) {
 	dir, log := t.TempDir(), &strings.Builder{}
 	name := filepath.Join(dir, "p.rego")
 	overwrite(t, name, denies)
-	l, err := openLive(t.Context(), Config{Bundle: dir, Logger: zerolog.New(log)})
+	l, err := openLive(t.Context(), Config{Data: t.TempDir(), Bundle: dir, Logger: zerolog.New(log)})
 	if err != nil {
 		t.Fatal(err)
 	}
+	log.Reset()
 	return l, name, log
 }
 
@@ -35,106 +37,60 @@ func overwrite(t *testing.T, name, text string) {
 	}
 }
 
-// What changes while it is read may have been read half before and half after.
-func TestChangedWhileRead(t *testing.T) {
-	l, name, log := liveOf(t)
+// What may pass is tried again at the next poll, and told once.
+func TestTriedAgain(t *testing.T) {
+	for _, passing := range []error{
+		&fs.PathError{Op: "open", Path: "zones", Err: syscall.EMFILE},
+		&call.Error{Code: call.CodePolicyTimeout},
+	} {
+		l, name, log := liveOf(t)
+		first := l.Snapshot()
+		load, tries := l.load, 0
+		l.load = func(context.Context, fs.FS, rego.Options) (*rego.Policy, error) { tries++; return nil, passing }
+		overwrite(t, name, denies+"# second\n")
+		for range 4 {
+			l.poll(t.Context(), l.layers...)
+		}
+		if tries != 3 || l.Snapshot() != first || strings.Count(log.String(), "\n") != 1 {
+			t.Errorf("%d tries: %s", tries, log)
+		}
+		l.load = load
+		l.poll(t.Context(), l.layers...)
+		if l.Snapshot() == first {
+			t.Error("not taken when it had passed")
+		}
+	}
+}
+
+// A relative path means one place, wherever the process goes.
+func TestRelativeBundle(t *testing.T) {
+	l, name, _ := liveOf(t)
 	first := l.Snapshot()
-	load := l.load
-	l.load = func(ctx context.Context, bundle string) (*rego.Policy, error) {
-		p, err := load(ctx, bundle)
-		overwrite(t, name, denies+"# third\n")
-		return p, err
+	t.Chdir(filepath.Dir(name))
+	relative, err := openLive(t.Context(), Config{Data: t.TempDir(), Bundle: "."})
+	if err != nil {
+		t.Fatal(err)
 	}
-	overwrite(t, name, denies+"# second one\n")
-	l.poll(t.Context())
-	l.poll(t.Context())
-	if l.Snapshot() != first || log.Len() > 0 {
-		t.Errorf("taken: %s", log)
+	t.Chdir(t.TempDir())
+	overwrite(t, name, denies+"# second\n")
+	for _, l := range []*live{l, relative} {
+		l.poll(t.Context(), l.layers...)
+		l.poll(t.Context(), l.layers...)
 	}
-	l.load = load
-	l.poll(t.Context())
-	if l.Snapshot() == first {
-		t.Error("not taken when it stood still")
+	if l.Snapshot() == first || relative.layers[0].Status().Revision != l.layers[0].Status().Revision {
+		t.Errorf("%+v", relative.layers[0].Status())
 	}
 }
 
 func TestPanicWhileLoading(t *testing.T) {
 	l, name, log := liveOf(t)
 	first := l.Snapshot()
-	l.load = func(context.Context, string) (*rego.Policy, error) { panic("hunter2") }
+	l.load = func(context.Context, fs.FS, rego.Options) (*rego.Policy, error) { panic("hunter2") }
 	overwrite(t, name, denies+"# second\n")
-	l.poll(t.Context())
-	l.poll(t.Context())
-	if l.Snapshot() != first || !strings.Contains(log.String(), l.path) || strings.Contains(log.String(), "hunter2") {
+	l.poll(t.Context(), l.layers...)
+	l.poll(t.Context(), l.layers...)
+	if l.Snapshot() != first || !strings.Contains(log.String(), l.layers[0].Bundle) || strings.Contains(log.String(), "hunter2") {
 		t.Errorf("log: %s", log)
-	}
-}
-
-// A lack that may pass is told once, and the files are read again until it has
-// passed. What is wrong in the files themselves is not read again.
-func TestTriedAgain(t *testing.T) {
-	l, name, log := liveOf(t)
-	first := l.Snapshot()
-	load, loads, lacking := l.load, 0, true
-	l.load = func(ctx context.Context, bundle string) (*rego.Policy, error) {
-		if loads++; lacking {
-			return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EMFILE}
-		}
-		return load(ctx, bundle)
-	}
-	overwrite(t, name, denies+"# second\n")
-	for range 4 { // the first sees that they move
-		l.poll(t.Context())
-	}
-	if loads != 3 || strings.Count(log.String(), "\n") != 1 || l.Snapshot() != first {
-		t.Errorf("%d loads, log: %s", loads, log)
-	}
-	lacking = false
-	l.poll(t.Context())
-	l.poll(t.Context())
-	if loads != 4 || strings.Count(log.String(), "\n") != 2 || l.Snapshot() == first {
-		t.Errorf("%d loads, log: %s", loads, log)
-	}
-	overwrite(t, name, "package callgate\n\ndecision := {\n")
-	for range 4 {
-		l.poll(t.Context())
-	}
-	if loads != 5 || strings.Count(log.String(), "\n") != 3 {
-		t.Errorf("%d loads of a broken policy, log: %s", loads, log)
-	}
-}
-
-// A relative path is one place, wherever the process goes.
-func TestBundleStaysWhereItIs(t *testing.T) {
-	elsewhere := func(text string) {
-		t.Chdir(t.TempDir())
-		if err := os.Mkdir("bundle", 0o700); err != nil {
-			t.Fatal(err)
-		}
-		overwrite(t, "bundle/p.rego", text)
-	}
-	elsewhere(denies)
-	log := &strings.Builder{}
-	l, err := openLive(t.Context(), Config{Bundle: "bundle", Logger: zerolog.New(log)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := l.Snapshot()
-	there, err := filepath.Abs("bundle/p.rego")
-	if err != nil {
-		t.Fatal(err)
-	}
-	elsewhere(denies + "# another\n")
-	l.poll(t.Context())
-	l.poll(t.Context())
-	if l.Snapshot() != first || log.Len() > 0 {
-		t.Errorf("another directory's policy was taken: %s", log)
-	}
-	overwrite(t, there, denies+"# second\n")
-	l.poll(t.Context())
-	l.poll(t.Context())
-	if l.Snapshot() == first {
-		t.Error("its own was not taken")
 	}
 }
 
@@ -144,13 +100,13 @@ func TestClosedWhileLoading(t *testing.T) {
 	first := l.Snapshot()
 	ctx, cancel := context.WithCancel(t.Context())
 	load := l.load
-	l.load = func(ctx context.Context, bundle string) (*rego.Policy, error) {
+	l.load = func(ctx context.Context, fsys fs.FS, o rego.Options) (*rego.Policy, error) {
 		cancel()
-		return load(ctx, bundle)
+		return load(ctx, fsys, o)
 	}
 	overwrite(t, name, denies+"# second\n")
-	l.poll(ctx)
-	l.poll(ctx)
+	l.poll(ctx, l.layers...)
+	l.poll(ctx, l.layers...)
 	if ctx.Err() == nil || l.Snapshot() != first || log.Len() > 0 {
 		t.Errorf("log: %s", log)
 	}
@@ -159,16 +115,20 @@ func TestClosedWhileLoading(t *testing.T) {
 // A snapshot stays what it is.
 func TestSnapshot(t *testing.T) {
 	l, name, _ := liveOf(t)
-	before, ok := l.Snapshot().(*rego.Policy)
+	before, ok := l.Snapshot().(*rego.Set)
 	if !ok {
 		t.Fatalf("%T", l.Snapshot())
 	}
 	overwrite(t, name, denies+"# second\n")
-	l.poll(t.Context())
-	l.poll(t.Context())
-	after, ok := l.Snapshot().(*rego.Policy)
-	if !ok || before.Revision() == after.Revision() {
-		t.Errorf("%v, then %v", before.Revision(), after.Revision())
+	l.poll(t.Context(), l.layers...)
+	l.poll(t.Context(), l.layers...)
+	after, ok := l.Snapshot().(*rego.Set)
+	if !ok {
+		t.Fatalf("%T", l.Snapshot())
+	}
+	first, second := before.Layers()[0].Revision(), after.Layers()[0].Revision()
+	if first == second || first.Name != "policy" {
+		t.Errorf("%v, then %v", first, second)
 	}
 }
 

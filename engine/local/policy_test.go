@@ -26,6 +26,8 @@ import (
 type lines struct {
 	mu sync.Mutex
 	b  bytes.Buffer
+
+	opened []string // what was said before the first poll
 }
 
 func (l *lines) Write(p []byte) (int, error) {
@@ -39,7 +41,7 @@ func (l *lines) take() (out []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for line := range strings.Lines(l.b.String()) {
-		if strings.Contains(line, "changed policy") {
+		if strings.Contains(line, `"from":`) {
 			out = append(out, line)
 		}
 	}
@@ -53,7 +55,9 @@ func followed(t *testing.T, c local.Config) (e *local.Engine, poll func(n int), 
 	log = &lines{}
 	c.Logger = zerolog.New(log)
 	c, polls := local.Polled(c)
-	return open(t, c), func(n int) {
+	e = open(t, c)
+	log.opened = log.take()
+	return e, func(n int) {
 		t.Helper()
 		for range n {
 			done := make(chan struct{})

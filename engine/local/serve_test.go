@@ -236,29 +236,73 @@ func TestDigest(t *testing.T) {
 			}
 		}
 	}
+	keyFile := filepath.Join(t.TempDir(), "k.pub")
+	signed := func(change func(*Layer)) []Layer {
+		l := Layer{Bundle: "bundle", Signing: &Signing{Keys: []SigningKey{{ID: "a", File: "k.pub"}}}}
+		if change != nil {
+			change(&l)
+		}
+		return []Layer{l}
+	}
+	at := func(change func(*Layer)) []Layer {
+		l := Layer{Bundle: "https://a.example/b.tar.gz"}
+		change(&l)
+		return []Layer{l}
+	}
 	loopback := netip.MustParsePrefix("127.0.0.0/8")
 	want := digest(func(*Config) {})
 	seen := map[string]string{want: "nothing"}
 	for name, change := range map[string]func(*Config){
-		"bundle":         func(c *Config) { c.Bundle = "other" },
-		"tools":          func(c *Config) { c.Tools = "tools" },
-		"ceiling":        func(c *Config) { c.Ceiling = "tools" },
-		"node":           func(c *Config) { c.Node = "n" },
-		"root's name":    func(c *Config) { c.Roots[0].Name = "doc" },
-		"root's path":    func(c *Config) { c.Roots[0].Path = "/doc" },
-		"one more root":  func(c *Config) { c.Roots = append(c.Roots, hostfx.Root{Name: "a", Path: "/a"}) },
-		"no root":        func(c *Config) { c.Roots = nil },
-		"guests":         func(c *Config) { c.MaxGuests = 1 },
-		"timeout":        func(c *Config) { c.DecideTimeout = 1 },
-		"approvers":      func(c *Config) { c.AssertedApprovers = true },
-		"one host tool":  func(c *Config) { c.HostTools = make([]engine.Tool, 1) },
-		"two host tools": func(c *Config) { c.HostTools = make([]engine.Tool, 2) },
-		"authorities":    authority("one"),
-		"in their file":  authority("two"),
-		"network":        func(c *Config) { c.Networks = []hostfx.Network{{Name: "a", Ranges: []netip.Prefix{loopback}}} },
-		"network's name": func(c *Config) { c.Networks = []hostfx.Network{{Name: "b", Ranges: []netip.Prefix{loopback}}} },
-		"no ranges":      func(c *Config) { c.Networks = []hostfx.Network{{Name: "a"}} },
-		"name":           func(c *Config) { c.Names = []hostfx.Name{{Host: "a.example.com"}} },
+		"bundle":       func(c *Config) { c.Bundle = "other" },
+		"layer's name": func(c *Config) { c.Bundle, c.Layers = "", []Layer{{Name: "a", Bundle: "bundle"}} },
+		"two layers": func(c *Config) {
+			c.Bundle, c.Layers = "", []Layer{{Bundle: "bundle"}, {Name: "org", Role: "restrict", Bundle: "org"}}
+		},
+		"another role": func(c *Config) { c.Bundle, c.Layers = "", []Layer{{Bundle: "bundle"}, {Name: "org", Bundle: "org"}} },
+		"another mode": func(c *Config) {
+			c.Bundle, c.Layers = "", []Layer{{Bundle: "bundle"}, {Name: "org", Mode: InShadow, Bundle: "org"}}
+		},
+		"production": func(c *Config) {
+			c.Bundle, c.Layers, c.Production = "", signed(func(l *Layer) { l.Signing.Scope = "t" }), true
+		},
+		"its scope":     func(c *Config) { c.Bundle, c.Layers = "", signed(func(l *Layer) { l.Signing.Scope = "t" }) },
+		"signing":       func(c *Config) { c.Bundle, c.Layers = "", signed(nil) },
+		"another scope": func(c *Config) { c.Bundle, c.Layers = "", signed(func(l *Layer) { l.Signing.Scope = "s" }) },
+		"another key":   func(c *Config) { c.Bundle, c.Layers = "", signed(func(l *Layer) { l.Signing.Keys[0].ID = "b" }) },
+		"a key's file":  func(c *Config) { c.Bundle, c.Layers = "", signed(func(l *Layer) { l.Signing.Keys[0].File = keyFile }) },
+		"an algorithm": func(c *Config) {
+			c.Bundle, c.Layers = "", signed(func(l *Layer) { l.Signing.Keys[0].Algorithm = "PS256" })
+		},
+		"what is allowed": func(c *Config) {
+			c.Bundle, c.Layers = "", signed(func(l *Layer) { l.AllowRevisions = []string{"r"} })
+		},
+		"a URL":           func(c *Config) { c.Bundle, c.Layers = "", at(func(*Layer) {}) },
+		"every":           func(c *Config) { c.Bundle, c.Layers = "", at(func(l *Layer) { l.Every = 1 }) },
+		"long poll":       func(c *Config) { c.Bundle, c.Layers = "", at(func(l *Layer) { l.LongPoll = 1 }) },
+		"age":             func(c *Config) { c.Bundle, c.Layers = "", at(func(l *Layer) { l.MaxAge = 1 }) },
+		"token's file":    func(c *Config) { c.Bundle, c.Layers = "", at(func(l *Layer) { l.TokenFile = "t" }) },
+		"token":           func(c *Config) { c.Bundle, c.Layers = "", at(func(l *Layer) { l.TokenEnv = "t" }) },
+		"user":            func(c *Config) { c.Bundle, c.Layers = "", at(func(l *Layer) { l.User = "t" }) },
+		"its authorities": func(c *Config) { c.Bundle, c.Layers = "", at(func(l *Layer) { l.CA = keyFile }) },
+		"an entrypoint":   func(c *Config) { c.Bundle, c.Layers = "", []Layer{{Bundle: "bundle", Entrypoint: "data.a.b"}} },
+		"tools":           func(c *Config) { c.Tools = "tools" },
+		"ceiling":         func(c *Config) { c.Ceiling = "tools" },
+		"node":            func(c *Config) { c.Node = "n" },
+		"root's name":     func(c *Config) { c.Roots[0].Name = "doc" },
+		"root's path":     func(c *Config) { c.Roots[0].Path = "/doc" },
+		"one more root":   func(c *Config) { c.Roots = append(c.Roots, hostfx.Root{Name: "a", Path: "/a"}) },
+		"no root":         func(c *Config) { c.Roots = nil },
+		"guests":          func(c *Config) { c.MaxGuests = 1 },
+		"timeout":         func(c *Config) { c.DecideTimeout = 1 },
+		"approvers":       func(c *Config) { c.AssertedApprovers = true },
+		"one host tool":   func(c *Config) { c.HostTools = make([]engine.Tool, 1) },
+		"two host tools":  func(c *Config) { c.HostTools = make([]engine.Tool, 2) },
+		"authorities":     authority("one"),
+		"in their file":   authority("two"),
+		"network":         func(c *Config) { c.Networks = []hostfx.Network{{Name: "a", Ranges: []netip.Prefix{loopback}}} },
+		"network's name":  func(c *Config) { c.Networks = []hostfx.Network{{Name: "b", Ranges: []netip.Prefix{loopback}}} },
+		"no ranges":       func(c *Config) { c.Networks = []hostfx.Network{{Name: "a"}} },
+		"name":            func(c *Config) { c.Names = []hostfx.Name{{Host: "a.example.com"}} },
 		"address": func(c *Config) {
 			c.Names = []hostfx.Name{{Host: "a.example.com", Addresses: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:1")}}}
 		},
@@ -280,10 +324,44 @@ func TestDigest(t *testing.T) {
 		"data":              func(c *Config) { c.Data = "elsewhere" },
 		"clock":             func(c *Config) { c.Now = time.Now },
 		"bundle's spelling": func(c *Config) { c.Bundle = here },
+		"layers' spelling":  func(c *Config) { c.Bundle, c.Layers = "", []Layer{{Name: "policy", Mode: Enforce, Bundle: "bundle"}} },
 	} {
 		if digest(change) != want {
 			t.Errorf("%s makes a difference", name)
 		}
+	}
+}
+
+// The key that signs counts, not only where it is.
+func TestDigestOfKeys(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "k.pub")
+	c := Config{Layers: []Layer{{Bundle: "x", Signing: &Signing{Keys: []SigningKey{{ID: "a", File: key}}}}}}
+	seen := map[string]bool{}
+	for _, text := range []string{"one", "two"} {
+		if err := os.WriteFile(key, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, err := c.digest()
+		if err != nil || seen[d] {
+			t.Errorf("%s: %v", text, err)
+		}
+		seen[d] = true
+	}
+	if c.Layers[0].Signing.Keys[0].File != key {
+		t.Error("the configuration has changed")
+	}
+}
+
+// The order in which layers are listed says nothing.
+func TestDigestOfLayers(t *testing.T) {
+	layers := []Layer{{Name: "a", Bundle: "x"}, {Name: "b", Bundle: "y"}, {Name: "a", Mode: InShadow, Bundle: "z"}}
+	a, err1 := Config{Layers: layers}.digest()
+	b, err2 := Config{Layers: []Layer{layers[2], layers[1], layers[0]}}.digest()
+	if a != b || err1 != nil || err2 != nil {
+		t.Errorf("%s, %s: %v, %v", a, b, err1, err2)
+	}
+	if _, err := (Config{Layers: layers, Bundle: "x"}).digest(); err == nil {
+		t.Error("a bundle beside layers has a digest")
 	}
 }
 

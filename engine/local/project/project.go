@@ -23,6 +23,9 @@ var ErrNotEmpty = errors.New("directory is not empty")
 //go:embed template
 var template embed.FS
 
+//go:embed production/callgate.yaml
+var production embed.FS
+
 // pinMark stands in a tool.yaml of the template for the digest of its module.
 const pinMark = "@sha256@"
 
@@ -39,6 +42,31 @@ func Write(dir string) error { return write(dir, bundles.Project()) }
 // WriteStarter is [Write] with the starter policy, which is data alone, for the same
 // tools.
 func WriteStarter(dir string) error { return write(dir, bundles.Starter()) }
+
+// Produce turns a project that was just written into one of the production profile,
+// whose bundle carries the manifests of its tools. It lacks what callgate.yaml names
+// then: the signed policy.tar.gz and keys/release.pub.
+func Produce(dir string) error {
+	b, err := production.ReadFile("production/callgate.yaml")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "callgate.yaml"), b, 0o644); err != nil {
+		return err
+	}
+	tools, err := os.ReadDir(filepath.Join(dir, "tools"))
+	if err != nil {
+		return err
+	}
+	for _, t := range tools {
+		to := filepath.Join(dir, "bundle", "tools", t.Name())
+		err := errors.Join(os.MkdirAll(to, 0o755), os.Rename(filepath.Join(dir, "tools", t.Name(), "tool.yaml"), filepath.Join(to, "tool.yaml")))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func write(dir string, policy fs.FS) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
