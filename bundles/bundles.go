@@ -3,8 +3,9 @@
 // [Base] is the library that makes one decision out of the words that rules say.
 // It is vendored into a project, under callgate/ in its bundle, so that plain OPA
 // runs the project's policy as it stands; [Digest] tells whether that copy is the
-// one that was shipped. [Project] is the policy that a new project starts with, and
-// [Starter] one for whoever would rather write no Rego.
+// one that was shipped. [Project] is the policy that a new project starts with,
+// [Starter] one for whoever would rather write no Rego, and [OrgBaseline] a layer
+// above the policies of many teams.
 package bundles
 
 import (
@@ -19,8 +20,10 @@ import (
 // Tests stay behind: they are about the library alone, and a project's rules
 // would get in their way.
 //
-//go:embed base/decision.rego base/defaults.rego base/lib.rego
-//go:embed base/malformed.rego base/sample.rego base/words.rego
+//go:embed base/approval.rego base/args.rego base/budget.rego base/classes.rego
+//go:embed base/decision.rego base/defaults.rego base/facts.rego base/flow.rego
+//go:embed base/lib.rego base/malformed.rego base/sample.rego base/sensitivity.rego
+//go:embed base/shape.rego base/words.rego
 var base embed.FS
 
 //go:embed project
@@ -31,8 +34,11 @@ var web embed.FS
 
 // A test of the example data stays behind: the data is there to be changed.
 //
-//go:embed starter/shape.rego starter/starter.rego starter/starter_test.rego starter/starter/data.json
+//go:embed starter/shape.rego starter/starter.rego starter/starter_test.rego starter/starter
 var starter embed.FS
+
+//go:embed org-baseline
+var orgBaseline embed.FS
 
 // Base returns the base library, without its tests.
 func Base() fs.FS { return sub(base, "base") }
@@ -44,9 +50,13 @@ func Project() fs.FS { return sub(project, "project") }
 // Web returns what the demo adds to [Project]: who may fetch from which service.
 func Web() fs.FS { return sub(web, "web") }
 
-// Starter returns a policy that is configured by starter/data.json alone, with an
+// Starter returns a policy that is configured by the data in starter/ alone, with an
 // example of it for the same tools as [Project]. It needs [Base] likewise.
 func Starter() fs.FS { return sub(starter, "starter") }
+
+// OrgBaseline returns a restrict layer for an organisation: what no policy of its
+// teams can permit. The data in org/ configures it. It needs [Base] likewise.
+func OrgBaseline() fs.FS { return sub(orgBaseline, "org-baseline") }
 
 func sub(f fs.FS, dir string) fs.FS {
 	s, err := fs.Sub(f, dir)
@@ -82,3 +92,10 @@ func Digest(fsys fs.FS) (string, error) {
 	}
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
+
+//go:embed coding-agent
+var codingAgent embed.FS
+
+// CodingAgent returns a policy for coding agents: shell lines, git, files and
+// requests. The data in coding/ configures it. It needs [Base] likewise.
+func CodingAgent() fs.FS { return sub(codingAgent, "coding-agent") }

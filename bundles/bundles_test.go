@@ -10,6 +10,13 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/bundle"
+	"github.com/open-policy-agent/opa/v1/loader"
+	"github.com/open-policy-agent/opa/v1/storage"
+	"github.com/open-policy-agent/opa/v1/storage/inmem"
+	"github.com/open-policy-agent/opa/v1/tester"
 
 	"github.com/callgate/callgate/bundles"
 )
@@ -51,7 +58,18 @@ func shipped(t *testing.T) map[string]string {
 	return map[string]string{
 		"base": "base", "project": vendored(t, bundles.Project()), "project with web": web,
 		"starter": vendored(t, bundles.Starter()), "starter example": vendored(t, os.DirFS("starter")),
+		"org baseline": vendored(t, bundles.OrgBaseline()),
 	}
+}
+
+// The library stands by itself: what it says of entries does not rest on there
+// being some.
+func TestPlainOPAChecksTheLibraryAlone(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, bundles.Base()); err != nil {
+		t.Fatal(err)
+	}
+	opa(t, "check", "-b", "--strict", "-s", schema, "--capabilities", capabilities, dir)
 }
 
 func TestPlainOPA(t *testing.T) {
@@ -60,6 +78,43 @@ func TestPlainOPA(t *testing.T) {
 			opa(t, "test", "-b", "--fail-on-empty", dir)
 			opa(t, "check", "-b", "--strict", "-s", schema, "--capabilities", capabilities, dir)
 			opa(t, "fmt", "--fail", "--diff", dir)
+		})
+	}
+}
+
+// The engine takes an error of a builtin for a refusal, where plain OPA takes it for
+// nothing said. No test that we ship passes because of the difference.
+func TestStrictly(t *testing.T) {
+	for name, dir := range shipped(t) {
+		t.Run(name, func(t *testing.T) {
+			loaded, err := loader.NewFileLoader().AsBundle(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			store := inmem.New()
+			txn, err := store.NewTransaction(t.Context(), storage.WriteParams)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Abort(t.Context(), txn)
+			results, err := tester.NewRunner().
+				SetStore(store).
+				SetBundles(map[string]*bundle.Bundle{dir: loaded}).
+				RaiseBuiltinErrors(true).
+				SetTimeout(time.Minute).
+				RunTests(t.Context(), txn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ran := 0
+			for r := range results {
+				if ran++; !r.Pass() {
+					t.Errorf("%s.%s: %v", r.Package, r.Name, r.Error)
+				}
+			}
+			if ran == 0 {
+				t.Error("no test ran")
+			}
 		})
 	}
 }
@@ -107,6 +162,12 @@ func TestCoverage(t *testing.T) {
 // Whoever changes the data keeps a bundle whose tests pass.
 func TestStarterTestsNeedNoExample(t *testing.T) {
 	dir := vendored(t, bundles.Starter())
+	if err := os.RemoveAll(filepath.Join(dir, "starter")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "starter"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(dir, "starter", "data.json"), []byte(`{"tools": {}, "frozen": true}`), 0o600); err != nil {
 		t.Fatal(err)
 	}

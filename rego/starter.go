@@ -5,9 +5,12 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -79,7 +82,25 @@ func checkStarter(b *bundle.Bundle) error {
 	if err := checkWords(doc, "data."+starterRoot); err != nil {
 		return err
 	}
-	return checkGrants(text.Bytes())
+	var all starterData
+	if err := json.Unmarshal(text.Bytes(), &all); err != nil {
+		return starterFault(nil, err)
+	}
+	return all.check()
+}
+
+// checkStarterFiles refuses a directory of the starter's data without the file that
+// says what is frozen and who is blocked: nothing would be, and nobody.
+func checkStarterFiles(fsys fs.FS) error {
+	if _, err := fs.Stat(fsys, starterRoot); err != nil {
+		return nil // an archive may hold all data in one file
+	}
+	for _, name := range []string{"data.json", "data.yaml", "data.yml"} {
+		if _, err := fs.Stat(fsys, starterRoot+"/"+name); err == nil {
+			return nil
+		}
+	}
+	return &fault{starterRoot + "/data.json", errors.New("is missing; it says what is frozen and who is blocked")}
 }
 
 // checkWords refuses texts that no id, role or tenant can be equal to, and whole
@@ -88,6 +109,9 @@ func checkWords(v any, at string) error {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, k := range slices.Sorted(maps.Keys(v)) {
+			if k == "args" {
+				continue // what arguments may be is anything
+			}
 			if err := checkWords(v[k], at+"/"+k); err != nil {
 				return err
 			}
@@ -110,25 +134,61 @@ func checkWords(v any, at string) error {
 	return nil
 }
 
-// checkGrants looks at what a schema cannot say of hosts, paths and the like.
-func checkGrants(b []byte) error {
-	var all struct {
-		Tools map[string]struct {
-			Grant jsontext.Value `json:"grant"`
-		} `json:"tools"`
-	}
-	if err := json.Unmarshal(b, &all); err != nil {
-		return starterFault(nil, err)
-	}
+// starterData is what a schema cannot say all of.
+type starterData struct {
+	Tools     map[string]starterTool    `json:"tools"`
+	Limits    map[string]jsontext.Value `json:"limits"`
+	Approvals map[string]jsontext.Value `json:"approvals"`
+}
+
+type starterTool struct {
+	Grant     jsontext.Value               `json:"grant"`
+	Args      map[string]starterConstraint `json:"args"`
+	Limits    []string                     `json:"limits"`
+	Approvals []string                     `json:"approvals"`
+}
+
+type starterConstraint struct {
+	Pattern string `json:"pattern"`
+	Each    struct {
+		Pattern string `json:"pattern"`
+	} `json:"each"`
+}
+
+// check looks at hosts, paths and the like in grants, at patterns, and at the
+// limits and approvals that tools name.
+func (all starterData) check() error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(all.Tools)) {
+		bad := func(err error, place ...string) {
+			errs = append(errs, starterFault(append([]string{"tools", name}, place...), err))
+		}
+		tool := all.Tools[name]
 		var caps call.Caps
-		err := json.Unmarshal(all.Tools[name].Grant, &caps, json.RejectUnknownMembers(true))
+		err := json.Unmarshal(tool.Grant, &caps, json.RejectUnknownMembers(true))
 		if err == nil {
 			err = caps.Validate()
 		}
 		if err != nil {
-			errs = append(errs, starterFault([]string{"tools", name, "grant"}, err))
+			bad(err, "grant")
+		}
+		for _, arg := range slices.Sorted(maps.Keys(tool.Args)) {
+			if _, err := regexp.Compile(tool.Args[arg].Pattern); err != nil {
+				bad(err, "args", arg, "pattern")
+			}
+			if _, err := regexp.Compile(tool.Args[arg].Each.Pattern); err != nil {
+				bad(err, "args", arg, "each", "pattern")
+			}
+		}
+		for i, limit := range tool.Limits {
+			if all.Limits[limit] == nil {
+				bad(fmt.Errorf("there is no limit %q", limit), "limits", strconv.Itoa(i))
+			}
+		}
+		for i, approval := range tool.Approvals {
+			if all.Approvals[approval] == nil {
+				bad(fmt.Errorf("there is no approval %q", approval), "approvals", strconv.Itoa(i))
+			}
 		}
 	}
 	return errors.Join(errs...)

@@ -2,7 +2,9 @@ package rego
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,7 +23,8 @@ import (
 func starterWith(t testing.TB, data string) (*Policy, error) {
 	t.Helper()
 	fsys := withBase(t, bundles.Starter())
-	fsys["starter/data.json"].Data = []byte(data)
+	maps.DeleteFunc(fsys, func(name string, _ *fstest.MapFile) bool { return path.Base(name) == "data.json" })
+	fsys["starter/data.json"] = &fstest.MapFile{Data: []byte(data)}
 	return Open(t.Context(), fsys, Options{})
 }
 
@@ -34,16 +37,28 @@ func TestStarterLoads(t *testing.T) {
 	if d, err := p.Decide(t.Context(), input(t, "read-file", `{"path":"/docs/a"}`, "visitor")); err != nil || d.Verdict != call.Deny {
 		t.Errorf("a visitor reads: %+v, %v", d, err)
 	}
-	all := `{"frozen": false, "blocked": [{"ids": ["bot-7"], "tenants": ["Acme Ltd."]}], "tools": {"t": {
+	all := `{"frozen": false, "blocked": [{"ids": ["bot-7"], "tenants": ["Acme Ltd."]}],
+		"roles": {"Lead Auditor": ["t", "lab.*", "**"]}, "tools": {"t": {
 		"who": [{"roles": ["analyst"], "kinds": ["agent", "service"]}, {"ids": ["Zoë"]}],
 		"grant": {
 			"fs": [{"root": "docs", "path": "a/b", "modes": ["read", "write"]}],
 			"http": [{"hosts": ["api.example.com"], "ports": [443], "methods": ["GET"], "paths": ["/v1"], "networks": ["public"], "secret": {"name": "api", "as": "bearer"}}],
 			"log": true, "bounds": {"calls": 3}
 		},
-		"limits": [{"name": "calls", "burst": 10, "per": "30m", "by": "tenant", "cost": 2}],
-		"approval": {"count": 2, "from": {"roles": ["lead"], "ids": ["uid:1000"]}, "ttl_s": 600, "reason": "Ask first."},
-		"frozen": false, "labels": ["x:y"], "not_after": ["secret"]
+		"args": {
+			"amount": {"min": 1, "max": 1e3, "pinned": null}, "to": {"each": {"pattern": "[a-z]+", "max_length": 9}, "min_length": 1},
+			"in": {"allowed": ["EUR", 7], "prefix": "E"}
+		},
+		"limits": ["calls", "units"], "approvals": ["four-eyes"],
+		"frozen": false, "justify": true, "fields": ["id"], "rows": 10, "labels": ["x:y"], "not_after": ["secret"]
+	}},
+	"limits": {
+		"calls": {"burst": 10, "per": "30m", "by": "tenant", "cost": 2},
+		"units": {"at_most": 10, "per": "24h", "by": "session", "cost_of": "amount"}
+	},
+	"approvals": {"four-eyes": {
+		"count": 2, "from": {"roles": ["lead"], "ids": ["uid:1000"]}, "ttl_s": 600, "reason": "Ask first.",
+		"outside": {"days": ["mon"], "from": "08:00", "to": "17:30", "offset": "+01:00"}
 	}}}`
 	if _, err := starterWith(t, all); err != nil {
 		t.Errorf("everything that there is: %v", err)
@@ -55,30 +70,45 @@ func TestStarterNeedsItsData(t *testing.T) {
 	fsys := withBase(t, bundles.Starter())
 	fsys["more.rego"] = &fstest.MapFile{Data: []byte("package callgate.rules\n\nimport rego.v2\n\nallow contains {\"id\": \"more\"} if input.tool.name == \"t\"\n")}
 	mustOpen(t, fsys)
-	fsys["startr/data.json"] = fsys["starter/data.json"]
+	moved := maps.Clone(fsys)
+	for name, file := range fsys {
+		if rest, ours := strings.CutPrefix(name, "starter/"); ours && strings.HasSuffix(name, "data.json") {
+			delete(moved, name)
+			moved["startr/"+rest] = file
+		}
+	}
+	if _, err := Open(t.Context(), moved, Options{}); err == nil || !strings.Contains(err.Error(), "data.starter: is missing") {
+		t.Errorf("all of it gone: Open = %v", err)
+	}
 	delete(fsys, "starter/data.json")
-	if _, err := Open(t.Context(), fsys, Options{}); err == nil || !strings.Contains(err.Error(), "data.starter: is missing") {
-		t.Errorf("Open = %v", err)
+	if _, err := Open(t.Context(), fsys, Options{}); err == nil || !strings.Contains(err.Error(), "starter/data.json: is missing") {
+		t.Errorf("what is frozen and blocked gone: Open = %v", err)
 	}
 }
 
-// The example in the document is one that loads.
+// The examples in the document are ones that load.
 func TestStarterDocument(t *testing.T) {
 	text, err := os.ReadFile("../docs/starter.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, example, _ := strings.Cut(string(text), "```json\n")
-	example, _, ok := strings.Cut(example, "```")
-	if !ok {
-		t.Fatal("the document has no example")
+	fsys := withBase(t, bundles.Starter())
+	examples := regexp.MustCompile("(?s)`(starter/[a-z/]*data.json)`:\n\n```json\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	for _, x := range examples {
+		if fsys[x[1]] == nil {
+			t.Errorf("the document has %s, the bundle has not", x[1])
+		}
+		fsys[x[1]] = &fstest.MapFile{Data: []byte(x[2])}
 	}
-	p, err := starterWith(t, example)
-	if err != nil {
-		t.Fatal(err)
+	if len(examples) != 5 {
+		t.Fatalf("the document has %d examples", len(examples))
 	}
-	if got := answer(p.Decide(t.Context(), input(t, "refund", `{}`, "support"))); got != string(call.Ask) {
+	p := mustOpen(t, fsys)
+	if got := answer(p.Decide(t.Context(), input(t, "refund", `{"amount": 5, "currency": "EUR"}`, "support"))); got != string(call.Ask) {
 		t.Errorf("a refund: %s", got)
+	}
+	if got := answer(p.Decide(t.Context(), input(t, "refund", `{"amount": 5000, "currency": "EUR"}`, "support"))); got != string(call.Deny) {
+		t.Errorf("a large refund: %s", got)
 	}
 }
 
@@ -86,6 +116,8 @@ func TestStarterDataIsClosed(t *testing.T) {
 	tool := func(body string) string {
 		return `{"tools": {"t": {"who": [{"ids": ["a"]}], "grant": {}` + body + `}}}`
 	}
+	limit := func(l string) string { return `{"tools": {}, "limits": {"a": ` + l + `}}` }
+	approval := func(a string) string { return `{"tools": {}, "approvals": {"a": ` + a + `}}` }
 	grant := func(g string) string { return `{"tools": {"t": {"who": [{"ids": ["a"]}], "grant": ` + g + `}}}` }
 	for _, tt := range []struct{ name, give, place, want string }{
 		{"no tools", `{}`, "data.starter", "tools"},
@@ -100,18 +132,38 @@ func TestStarterDataIsClosed(t *testing.T) {
 		{"no grant", `{"tools": {"t": {"who": [{"ids": ["a"]}]}}}`, "data.starter/tools/t", "grant"},
 		{"unprintable id", `{"tools": {"t": {"who": [{"ids": ["a\u0000"]}], "grant": {}}}}`, "data.starter/tools/t/who/0/ids/0", "pattern"},
 		{"blocked by nothing", `{"tools": {}, "blocked": [{}]}`, "data.starter/blocked/0", "minProperties"},
-		{"approval by nobody", tool(`, "approval": {"count": 1, "from": {}}`), "data.starter/tools/t/approval/from", "minProperties"},
-		{"approval by none", tool(`, "approval": {"count": 0, "from": {"ids": ["b"]}}`), "data.starter/tools/t/approval/count", "minimum"},
-		{"limit without by", tool(`, "limits": [{"name": "a", "burst": 1, "per": "1h"}]`), "data.starter/tools/t/limits/0", "by"},
-		{"limit of a default's name", tool(`, "limits": [{"name": "class:read", "burst": 1, "per": "1h", "by": "tenant"}]`), "data.starter/tools/t/limits/0/name", "pattern"},
-		{"limit for ever", tool(`, "limits": [{"name": "a", "burst": 1, "per": "9999h", "by": "tenant"}]`), "data.starter/tools/t/limits/0/per", "pattern"},
+		{"roles as a list", `{"tools": {}, "roles": ["analyst"]}`, "data.starter/roles", "object"},
+		{"role without tools", `{"tools": {}, "roles": {"analyst": []}}`, "data.starter/roles/analyst", "minItems"},
+		{"role with a tool that none can be", `{"tools": {}, "roles": {"analyst": ["Read File"]}}`, "data.starter/roles/analyst/0", "pattern"},
+		{"approval as it was", tool(`, "approval": {}`), "data.starter/tools/t", "approval"},
+		{"approval of no name", tool(`, "approvals": ["money"]`), "data.starter/tools/t/approvals/0", "money"},
+		{"approval by nobody", approval(`{"count": 1, "from": {}}`), "data.starter/approvals/a/from", "minProperties"},
+		{"approval by none", approval(`{"count": 0, "from": {"ids": ["b"]}}`), "data.starter/approvals/a/count", "minimum"},
+		{"approval in no zone", approval(`{"count": 1, "from": {"ids": ["b"]}, "outside": {"days": ["mon"], "from": "08:00", "to": "18:00"}}`), "data.starter/approvals/a/outside", "offset"},
+		{"approval by the name of a city", approval(`{"count": 1, "from": {"ids": ["b"]}, "outside": {"days": ["mon"], "from": "08:00", "to": "18:00", "offset": "Europe/Berlin"}}`), "data.starter/approvals/a/outside/offset", "pattern"},
+		{"approval at half past nine", approval(`{"count": 1, "from": {"ids": ["b"]}, "outside": {"days": ["mon"], "from": "9:30", "to": "18:00", "offset": "Z"}}`), "data.starter/approvals/a/outside/from", "pattern"},
+		{"limit of no name", tool(`, "limits": ["calls"]`), "data.starter/tools/t/limits/0", "calls"},
+		{"limit without by", limit(`{"burst": 1, "per": "1h"}`), "data.starter/limits/a", "by"},
+		{"limit without a number", limit(`{"per": "1h", "by": "tenant"}`), "data.starter/limits/a", "burst"},
+		{"limit with two", limit(`{"burst": 1, "at_most": 1, "per": "1h", "by": "tenant"}`), "data.starter/limits/a", "oneOf"},
+		{"limit with two costs", limit(`{"burst": 1, "cost": 1, "cost_of": "amount", "per": "1h", "by": "tenant"}`), "data.starter/limits/a", "not"},
+		{"limit of a default's name", `{"tools": {}, "limits": {"class:read": {"burst": 1, "per": "1h", "by": "tenant"}}}`, "data.starter/limits", "class:read"},
+		{"limit for ever", limit(`{"burst": 1, "per": "9999h", "by": "tenant"}`), "data.starter/limits/a/per", "pattern"},
+		{"argument of nothing", tool(`, "args": {"amount": {}}`), "data.starter/tools/t/args/amount", "minProperties"},
+		{"unknown constraint", tool(`, "args": {"amount": {"maximum": 1}}`), "data.starter/tools/t/args/amount", "maximum"},
+		{"constraint of another type", tool(`, "args": {"amount": {"max": "1"}}`), "data.starter/tools/t/args/amount/max", "number"},
+		{"items of items", tool(`, "args": {"to": {"each": {"each": {"max": 1}}}}`), "data.starter/tools/t/args/to/each", "each"},
+		{"a pattern that is none", tool(`, "args": {"to": {"pattern": "a)|(b"}}`), "data.starter/tools/t/args/to/pattern", "parsing"},
+		{"a pattern of items that is none", tool(`, "args": {"to": {"each": {"pattern": "("}}}`), "data.starter/tools/t/args/to/each/pattern", "parsing"},
+		{"no rows", tool(`, "rows": 0`), "data.starter/tools/t/rows", "minimum"},
+		{"justified in words", tool(`, "justify": "yes"`), "data.starter/tools/t/justify", "boolean"},
 		{"label in words", tool(`, "labels": ["two words"]`), "data.starter/tools/t/labels/0", "pattern"},
 		{"id with a space before", `{"tools": {"t": {"who": [{"ids": ["b", " a"]}], "grant": {}}}}`, "data.starter/tools/t/who/0/ids/1", "spaces around"},
 		{"role with a space behind", `{"tools": {"t": {"who": [{"roles": ["a "]}], "grant": {}}}}`, "data.starter/tools/t/who/0/roles/0", "spaces around"},
 		{"tenant that is taken apart", `{"tools": {}, "blocked": [{"tenants": ["Zoe\u0308"]}]}`, "data.starter/blocked/0/tenants/0", "form C"},
-		{"approver with a space before", tool(`, "approval": {"count": 1, "from": {"ids": [" b"]}}`), "data.starter/tools/t/approval/from/ids/0", "spaces around"},
-		{"count with a point", tool(`, "approval": {"count": 2.0, "from": {"ids": ["b"]}}`), "data.starter/tools/t/approval/count", "whole number"},
-		{"burst with an exponent", tool(`, "limits": [{"name": "a", "burst": 1e3, "per": "1h", "by": "tenant"}]`), "data.starter/tools/t/limits/0/burst", "whole number"},
+		{"approver with a space before", approval(`{"count": 1, "from": {"ids": [" b"]}}`), "data.starter/approvals/a/from/ids/0", "spaces around"},
+		{"count with a point", approval(`{"count": 2.0, "from": {"ids": ["b"]}}`), "data.starter/approvals/a/count", "whole number"},
+		{"burst with an exponent", limit(`{"burst": 1e3, "per": "1h", "by": "tenant"}`), "data.starter/limits/a/burst", "whole number"},
 		{"bound with a point", grant(`{"bounds": {"calls": 5.0}}`), "data.starter/tools/t/grant/bounds/calls", "whole number"},
 		{"bound with an exponent", grant(`{"bounds": {"calls": 1E3}}`), "data.starter/tools/t/grant/bounds/calls", "whole number"},
 		{"unknown capability", grant(`{"net": []}`), "data.starter/tools/t/grant", "net"},
@@ -148,9 +200,18 @@ func TestStarterRulesNeedNoSchema(t *testing.T) {
 	const data = `{"frozen": false, "blocked": [{"ids": ["bot-7"]}], "tools": {"read-file": {
 		"who": [{"roles": ["analyst"], "kinds": ["agent"]}, {"ids": ["alice"]}],
 		"grant": {"fs": [{"root": "docs", "path": ".", "modes": ["read"]}], "log": true, "bounds": {"calls": 3}},
-		"limits": [{"name": "calls", "burst": 10, "per": "30m", "by": "tenant", "cost": 2}],
-		"approval": {"count": 2, "from": {"roles": ["lead"], "ids": ["uid:1000"]}, "ttl_s": 600, "reason": "Ask first."},
-		"frozen": false, "labels": ["x"], "not_after": ["secret"]
+		"args": {"path": {"prefix": "/docs/", "max_length": 99, "pattern": "/[a-z/]+", "allowed": ["/docs/a"]}, "to": {"each": {"min_length": 1}}, "n": {"min": 1, "max": 3}},
+		"limits": ["calls", "units"], "approvals": ["four-eyes"],
+		"frozen": false, "justify": false, "fields": ["id"], "rows": 10, "labels": ["x"], "not_after": ["secret"]
+	}},
+	"roles": {"analyst": ["lab.*"]},
+	"limits": {
+		"calls": {"burst": 10, "per": "30m", "by": "tenant", "cost": 2},
+		"units": {"at_most": 10, "per": "24h", "by": "session", "cost_of": "n"}
+	},
+	"approvals": {"four-eyes": {
+		"count": 2, "from": {"roles": ["lead"], "ids": ["uid:1000"]}, "ttl_s": 600, "reason": "Ask first.",
+		"outside": {"days": ["mon"], "from": "08:00", "to": "17:30", "offset": "+01:00"}
 	}}}`
 	var tree map[string]any
 	if err := json.Unmarshal([]byte(data), &tree); err != nil {
@@ -167,7 +228,7 @@ func TestStarterRulesNeedNoSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := treeOf(t, input(t, "read-file", `{"path":"/docs/a"}`, "analyst"))
+	asked := treeOf(t, input(t, "read-file", `{"path":"/docs/a","to":["x"],"n":2}`, "analyst"))
 	answerTo := func(data any) string {
 		t.Helper()
 		rs, err := plain.Eval(t.Context(), oparego.EvalParsedInput(valueOf(t, map[string]any{"starter": data, "call": asked})))
@@ -178,7 +239,7 @@ func TestStarterRulesNeedNoSchema(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return answer(decode(v))
+		return answer(decode(v, Permit))
 	}
 	if got := answerTo(tree); got != string(call.Ask) {
 		t.Fatalf("as it is: %s", got)
@@ -193,7 +254,7 @@ func TestStarterRulesNeedNoSchema(t *testing.T) {
 			t.Errorf("%s: the schema refuses it, the rules say %s", what, got)
 		}
 	})
-	if refused < 150 {
+	if refused < 400 {
 		t.Errorf("only %d mutants are refused", refused)
 	}
 }
@@ -202,9 +263,8 @@ func TestStarterRulesNeedNoSchema(t *testing.T) {
 // no more than it would have.
 func TestStarterMutantsNeverGetMore(t *testing.T) {
 	p, err := starterWith(t, `{"blocked": [{"roles": ["visitor"]}], "tools": {"tool": {
-		"who": [{"roles": ["analyst"]}, {"ids": ["alice"]}], "grant": {}, "not_after": ["secret"],
-		"limits": [{"name": "calls", "burst": 1, "per": "1h", "by": "principal"}]
-	}}}`)
+		"who": [{"roles": ["analyst"]}, {"ids": ["alice"]}], "grant": {}, "not_after": ["secret"], "limits": ["calls"]
+	}}, "limits": {"calls": {"burst": 1, "per": "1h", "by": "principal"}}}`)
 	if err != nil {
 		t.Fatal(err)
 	}

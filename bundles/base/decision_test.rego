@@ -148,3 +148,87 @@ test_labels_of_admitted_calls if {
 		with data.callgate.rules.label as {"private-data"}
 	d.labels == {"private-data"}
 }
+
+# What is not said is not there.
+test_effects if {
+	d := callgate.decision with input as reads
+		with data.callgate.rules.allow as {grant}
+		with data.callgate.rules.cap as {{"http": []}, {"bounds": {"calls": 1}}}
+		with data.callgate.rules.result_label as {"untrusted-input"}
+		with data.callgate.rules.redact as {"/customer/email", "card"}
+		with data.callgate.rules.rows as {50, 500}
+		with data.callgate.rules.frame as {"untrusted"}
+	d.decision == "allow"
+	d.cap == {{"http": []}, {"bounds": {"calls": 1}}}
+	d.result_labels == {"untrusted-input"}
+	d.redact == {"/customer/email", "card"}
+	d.rows == 50
+	d.frame == {"untrusted"}
+	object.keys(d) == {"decision", "grants", "limits", "labels", "cap", "result_labels", "redact", "rows", "frame"}
+}
+
+fields(lists) := found if {
+	d := callgate.decision with input as reads
+		with data.callgate.rules.allow as {grant}
+		with data.callgate.rules.fields as lists
+	found := d.fields
+}
+
+# Two rules that cut leave less than each of them.
+test_fields if {
+	fields({["id", "name"]}) == {"id", "name"}
+	fields({["id", "name"], {"name", "email"}}) == {"name"}
+	fields({["id"], ["name"]}) == set()
+	fields({[]}) == set()
+}
+
+test_restriction_passes if {
+	d := callgate.restriction with input as reads
+	d == {"decision": "pass", "limits": set(), "labels": set()}
+}
+
+test_restriction_has_no_defaults if {
+	d := callgate.restriction with input as destroys
+	d.decision == "pass"
+}
+
+test_restriction_denies if {
+	d := callgate.restriction with input as reads
+		with data.callgate.rules.deny as {"not today"}
+		with data.callgate.rules.ask as {lead}
+	d == {"decision": "deny", "reasons": {{"code": "denied", "message": "not today", "rule": "callgate.rules.deny"}}}
+}
+
+test_restriction_asks if {
+	d := callgate.restriction with input as reads
+		with data.callgate.rules.ask as {lead}
+		with data.callgate.rules.limit as {budget}
+	d.decision == "requires-approval"
+	d.approvals == {lead}
+	d.limits == {budget}
+}
+
+test_restriction_narrows if {
+	d := callgate.restriction with input as reads
+		with data.callgate.rules.limit as {budget}
+		with data.callgate.rules.label as {"private-data"}
+		with data.callgate.rules.cap as {{"exec": []}}
+	d == {"decision": "pass", "limits": {budget}, "labels": {"private-data"}, "cap": {{"exec": []}}}
+}
+
+# A rule that means to permit would be misunderstood for ever.
+test_restriction_never_allows if {
+	every word, entries in {"allow": {grant}, "waive": {"ask"}} {
+		d := callgate.restriction with input as reads
+			with data.callgate.rules.allow as {entry | some entry in entries; word == "allow"}
+			with data.callgate.rules.waive as {entry | some entry in entries; word == "waive"}
+		d.decision == "deny"
+		d.reasons == {{"code": "rules_malformed", "rule": "callgate", "message": $"{word} has no meaning in a restrict layer"}}
+	}
+	d := callgate.restriction with input as reads with data.callgate.rules.allow as true
+	d.decision == "deny"
+}
+
+test_visible if {
+	callgate.visible == {"read-file", "lab.*"} with input as reads with data.callgate.rules.visible as {"read-file", "lab.*", "", 7, null}
+}

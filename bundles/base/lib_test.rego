@@ -27,3 +27,63 @@ test_inherited_roles if {
 	not lib.role("lead") with input as sample.with_tool("t", {}, ["analyst"])
 		with data.inherits as {"lead": ["analyst"]}
 }
+
+test_tool if {
+	every patterns in [["t"], {"lab.*", "t"}, ["t*"], ["**"]] {
+		lib.tool(patterns) with input.tool.name as "t"
+	}
+	lib.tool(["lab.*"]) with input.tool.name as "lab.fib"
+	every patterns in [["lab.*"], ["*.t"], [], null, "t.x", [null, 7], ["T"], [""]] {
+		not lib.tool(patterns) with input.tool.name as "t.x"
+	}
+	not lib.tool(["*"]) with input.tool.name as "lab.fib"
+	not lib.tool(["**"]) with input as {}
+}
+
+lists := {"analyst": ["read", "lab.*"], "clerk": ["write"]}
+
+test_listed if {
+	every name in ["read", "lab.fib"] {
+		lib.listed(lists) with input as sample.with_tool(name, {}, ["analyst"])
+		lib.listed(lists) with input as sample.with_tool(name, {}, ["lead"]) with data.inherits as {"lead": ["analyst"]}
+		not lib.listed(lists) with input as sample.with_tool(name, {}, ["clerk"])
+		not lib.listed(lists) with input as sample.with_tool(name, {}, [])
+		not lib.listed(null) with input as sample.with_tool(name, {}, ["analyst"])
+	}
+}
+
+test_shown if {
+	lib.shown(lists) == {"read", "lab.*", "write"} with input.principal.roles as ["analyst", "clerk"]
+	lib.shown(lists) == set() with input.principal.roles as ["visitor"]
+}
+
+test_justified if {
+	every why in ["because of #12345", "123456789012345", "  a b c d e f g h i j k l m n o "] {
+		lib.justified with input.asserted.justification as why
+	}
+	every why in [
+		"", "because", "12345678901234", "1 2 3 4 5 6 7 8 9 10          ", null, 123456789012345, ["because of #12345"],
+		"12345678901234\u200b\u2800\u3164\ufeff\u0000\u00a0",
+		"12345678901234\ufe00\ufe0f\u180b\u180c\u180d\u17b4\u17b5\udb40\udd00\udb40\uddef",
+	] {
+		not lib.justified with input.asserted.justification as why
+	}
+	not lib.justified with input as {}
+}
+
+test_untouched if {
+	lib.untouched(["a"]) with input.session.labels as []
+	lib.untouched({"a", "b"}) with input.session.labels as ["c"]
+	not lib.untouched(["a", "b"]) with input.session.labels as ["c", "b"]
+	every labels in [null, "c", {"c": "c"}, [7], ["c", null]] {
+		not lib.untouched(["a"]) with input.session.labels as labels
+	}
+	not lib.untouched([]) with input as {}
+}
+
+test_tenanted if {
+	lib.tenanted with input as sample.call
+	not lib.tenanted with input.principal.tenant as ""
+	not lib.tenanted with input.principal.tenant as 7
+	not lib.tenanted with input as {}
+}

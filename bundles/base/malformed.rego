@@ -1,6 +1,7 @@
 package callgate
 
 import data.callgate.rules
+import data.callgate.shape
 import rego.v2
 
 # By name, one by one: iterating over data.callgate.rules would evaluate
@@ -8,79 +9,133 @@ import rego.v2
 _words := {
 	"allow": rules.allow,
 	"ask": rules.ask,
+	"cap": rules.cap,
 	"deny": rules.deny,
+	"fields": rules.fields,
+	"frame": rules.frame,
 	"label": rules.label,
 	"limit": rules.limit,
+	"redact": rules.redact,
+	"result_label": rules.result_label,
+	"rows": rules.rows,
 	"waive": rules.waive,
 }
 
 _keys := {
 	"allow": {"bounds", "exec", "fs", "http", "id", "log", "plan", "secrets", "workspace"},
 	"ask": {"count", "from", "name", "reason", "ttl_s"},
+	"cap": {"bounds", "exec", "fs", "http", "log", "plan", "secrets", "workspace"},
 	"deny": {"code", "hidden", "message", "remedy", "rule"},
 	"limit": {"burst", "cost", "key", "name", "per"},
 }
 
 _required := {
 	"ask": {"count", "from", "name"},
+	"deny": {"code"},
 	"limit": {"burst", "key", "name", "per"},
 }
-
-_defaults := {"ask", "limit"}
 
 # METADATA
 # title: What the rules said that is no word's
 # description: A mistake refuses the call; it never vanishes.
-malformed contains $"{word} is not a set" if {
+malformed contains $"{word} {problem}" if {
 	some word, entries in _words
-	not is_set(entries)
+	entries != set()
+	some problem in _problems(word, entries)
 }
 
-malformed contains $"{word} has an entry that is not an object" if {
-	some word, entries in _words
-	word in {"allow", "ask", "limit"}
-	some entry in entries
-	not is_object(entry)
+_problems(word, entries) := {problem | some entry in entries; not _whole(word, entry); some problem in _faults(word, entry)} if {
+	is_set(entries)
+} else := {"is not a set"}
+
+_whole(word, entry) if {
+	shape.keys(entry, _keys[word], object.get(_required, word, set()))
+	every key, value in entry { _fits(word, key, value) }
+} else if {
+	word == "deny"
+	shape.text(entry)
+} else if {
+	_is(word, entry)
 }
 
-malformed contains "deny has an entry that is neither a reason nor text" if {
-	some entry in rules.deny
-	not is_object(entry)
-	not is_string(entry)
-}
-
-malformed contains "deny has a reason without a code" if {
-	some entry in rules.deny
+# What fails to be whole always has a fault, if only the last one.
+_faults(word, entry) := found if {
+	_keys[word]
 	is_object(entry)
-	not _coded(entry)
+	found := (_unknown(word, entry) | _missing(word, entry)) | _unfit(word, entry)
+	count(found) > 0
+} else := {"has an entry that is neither a reason nor text"} if {
+	word == "deny"
+} else := {"has an entry that is not an object"} if {
+	_keys[word]
+} else := {"has a malformed entry"}
+
+_unknown(word, entry) := {$"has an entry with the unknown key {key}" | some key in object.keys(entry); not key in _keys[word]}
+
+_missing(word, entry) := {$"has an entry without {key}" | some key in object.get(_required, word, set()); not key in object.keys(entry)}
+
+_unfit(word, entry) := {$"has an entry whose {key} is malformed" |
+	some key, value in entry
+	key in _keys[word]
+	not _fits(word, key, value)
 }
 
-# In functions, for OPA knows the types of the authors' entries and would not
-# compile a look at a key that none of them has.
-_coded(entry) if is_string(entry.code)
+_fits("allow", "id", x) if shape.name(x)
 
-malformed contains "waive has an entry that is neither ask nor limit" if {
-	some entry in rules.waive
-	not entry in _defaults
+_fits(word, family, x) if {
+	word in {"allow", "cap"}
+	shape.capabilities({family: x})
 }
 
-malformed contains "label has an entry that is not text" if {
-	some entry in rules.label
-	not is_string(entry)
+_fits("ask", "name", x) if shape.name(x)
+
+_fits("ask", "count", x) if shape.whole(x, 64)
+
+_fits("ask", "from", x) if shape.from(x)
+
+_fits("ask", "ttl_s", x) if shape.whole(x, 31622400)
+
+_fits("ask", "reason", x) if is_string(x)
+
+_fits("deny", "code", x) if shape.name(x)
+
+_fits("deny", "hidden", x) if is_boolean(x)
+
+_fits("deny", key, x) if {
+	key in {"message", "remedy"}
+	is_string(x)
 }
 
-malformed contains $"{word} has an entry with the unknown key {key}" if {
-	some word, known in _keys
-	some entry in _words[word]
-	is_object(entry)
-	some key in object.keys(entry)
-	not key in known
+_fits("deny", "rule", x) if shape.name(x)
+
+_fits("limit", "name", x) if shape.name(x)
+
+_fits("limit", "key", x) if is_string(x)
+
+_fits("limit", "per", x) if shape.span(x)
+
+_fits("limit", key, x) if {
+	key in {"burst", "cost"}
+	shape.amount(x)
 }
 
-malformed contains $"{word} has an entry without {key}" if {
-	some word, keys in _required
-	some entry in _words[word]
-	is_object(entry)
-	some key in keys
-	not key in object.keys(entry)
+_is("waive", x) if x in {"ask", "limit"}
+
+_is(word, x) if {
+	word in {"frame", "label", "result_label"}
+	shape.name(x)
 }
+
+_is("redact", x) if shape.name(x)
+
+_is("redact", x) if {
+	is_string(x)
+	regex.match(`^(/[^/]+)+$`, x)
+}
+
+_is("fields", x) if {
+	shape.list(x)
+	every name in x { shape.text(name) }
+}
+
+_is("rows", x) if shape.amount(x)

@@ -102,3 +102,86 @@ test_label_that_is_no_set if {
 		with data.callgate.rules.allow as {grant}
 		with data.callgate.rules.label as "private"
 }
+
+says(word, entries) := d if {
+	d := callgate.decision with input as reads
+		with data.callgate.rules.allow as {grant} | {entry | word == "allow"; some entry in entries}
+		with data.callgate.rules.ask as {entry | word == "ask"; some entry in entries}
+		with data.callgate.rules.cap as {entry | word == "cap"; some entry in entries}
+		with data.callgate.rules.deny as {entry | word == "deny"; some entry in entries}
+		with data.callgate.rules.fields as {entry | word == "fields"; some entry in entries}
+		with data.callgate.rules.frame as {entry | word == "frame"; some entry in entries}
+		with data.callgate.rules.label as {entry | word == "label"; some entry in entries}
+		with data.callgate.rules.limit as {entry | word == "limit"; some entry in entries}
+		with data.callgate.rules.redact as {entry | word == "redact"; some entry in entries}
+		with data.callgate.rules.result_label as {entry | word == "result_label"; some entry in entries}
+		with data.callgate.rules.rows as {entry | word == "rows"; some entry in entries}
+		with data.callgate.rules.waive as {entry | word == "waive"; some entry in entries}
+}
+
+test_entries_of_another_type if {
+	every word, entries in {
+		"allow": [null, true, 7, "refund", ["fs"]],
+		"ask": [null, true, 7, "lead", [lead]],
+		"cap": [null, true, 7, "http", [{"http": []}]],
+		"deny": [null, true, 7, ["x"]],
+		"limit": [null, true, 7, "5/h", [budget]],
+		"label": [null, true, "", "Two Words", ["x"], {"x": "x"}],
+		"result_label": [null, 7, "", "Two Words", ["x"]],
+		"frame": [null, 7, "", "Two Words", ["x"]],
+		"redact": [null, 7, "", "customer/email", "/", "/a//b", ["/a"]],
+		"fields": [null, 7, "id", {"id": "id"}, [7], [""], ["id", null]],
+		"rows": [null, "50", 0, -1, 1.5, [50], 9007199254740992],
+		"waive": [null, 7, "", "limits", ["ask"]],
+	} {
+		every entry in entries { refused(says(word, {entry})) }
+	}
+}
+
+test_keys_of_another_type if {
+	every patch in [{"id": 7}, {"id": "Two Words"}, {"fs": "docs"}, {"http": {}}, {"log": "yes"}, {"bounds": {"calls": "1"}}] {
+		refused(says("allow", {object.union(grant, patch)}))
+	}
+	every patch in [{"id": "x"}, {"fs": "docs"}, {"http": null}, {"bounds": {"calls": 0}}] {
+		refused(says("cap", {patch}))
+	}
+	every patch in [
+		{"name": ""}, {"name": 7}, {"count": "1"}, {"count": 0}, {"count": 1.5}, {"count": 65}, {"from": "lead"}, {"from": ["lead"]}, {"ttl_s": 0}, {"ttl_s": "1h"}, {"reason": 7},
+	] {
+		refused(says("ask", {object.union(lead, patch)}))
+	}
+	refused(says("ask", {object.union(object.remove(lead, ["from"]), {"from": {}})}))
+	refused(says("ask", {object.union(object.remove(lead, ["from"]), {"from": {"roles": []}})}))
+	every patch in [{"name": null}, {"key": 7}, {"key": null}, {"burst": 0}, {"burst": "5"}, {"cost": 0}, {"cost": 0.5}, {"per": "hour"}, {"per": 60}] {
+		refused(says("limit", {object.union(budget, patch)}))
+	}
+	every patch in [{"code": ""}, {"code": "Not today"}, {"message": 7}, {"remedy": null}, {"hidden": "yes"}, {"rule": ["x"]}, {"reason": "x"}] {
+		"rules_malformed" in {r.code | some r in says("deny", {object.union({"code": "x"}, patch)}).reasons}
+	}
+}
+
+test_deny_without_a_word if {
+	{r.code | some r in says("deny", {""}).reasons} == {"denied", "rules_malformed"}
+}
+
+test_whole_entries if {
+	every word, entries in {
+		"allow": [{}, {"id": "g2", "log": true}],
+		"ask": [object.union(lead, {"ttl_s": 60, "reason": "money"})],
+		"cap": [{}, {"http": [], "workspace": false}],
+		"label": ["private-data"], "result_label": ["a:b"], "frame": ["untrusted"], "redact": ["/a/b", "card"],
+		"fields": [["id"], {"id"}, []], "rows": [1], "waive": ["ask", "limit"],
+		"limit": [object.union(budget, {"cost": 2, "per": "1h30m"})],
+	} {
+		every entry in entries { says(word, {entry}).decision in {"allow", "requires-approval"} }
+	}
+	d := says("deny", {{"code": "x", "message": "m", "remedy": "r", "rule": "a.b", "hidden": true}})
+	d.reasons == {{"code": "x", "message": "m", "remedy": "r", "rule": "a.b", "hidden": true}}
+}
+
+test_words_that_are_no_sets if {
+	refused(callgate.decision) with input as reads with data.callgate.rules.allow as {grant} with data.callgate.rules.cap as {"http": []}
+	refused(callgate.decision) with input as reads with data.callgate.rules.allow as {grant} with data.callgate.rules.rows as 50
+	refused(callgate.decision) with input as reads with data.callgate.rules.allow as {grant} with data.callgate.rules.fields as ["id"]
+	refused(callgate.decision) with input as reads with data.callgate.rules.allow as [grant]
+}

@@ -58,6 +58,17 @@ url(host) := {
 path(root, p, mode) := {
 	"root": root,
 	"path": p,
-	"segments": split(p, "/"),
+	"segments": [part | some part in split(p, "/"); part != "."],
 	"mode": mode,
+}
+
+# METADATA
+# title: A command as the engine derives it, by its words
+command(argv) := {
+	"name": argv[0],
+	"argv": argv,
+	"via": [],
+	"reads": [],
+	"writes": [],
+	"opaque": false,
 }

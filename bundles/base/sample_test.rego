@@ -10,4 +10,12 @@ test_with_tool if {
 
 test_url if sample.url("a.example").host == "a.example"
 
-test_path if sample.path("docs", "a/b", "read").segments == ["a", "b"]
+test_path if {
+	sample.path("docs", "a/b", "read").segments == ["a", "b"]
+	sample.path("docs", ".", "list").segments == []
+}
+
+test_command if {
+	c := sample.command(["git", "status"])
+	[c.name, c.argv, c.opaque] == ["git", ["git", "status"], false]
+}

@@ -4,10 +4,10 @@ import data.callgate
 import data.callgate.sample
 import rego.v2
 
-# What starter/data.json says as it is shipped.
+# What the data says as it is shipped.
 shipped(tool, class, roles, labels) := d if {
 	d := callgate.decision with input as object.union(
-		sample.with_tool(tool, {}, roles),
+		sample.with_tool(tool, {"amount": 5}, roles),
 		{"tool": {"class": class}, "session": {"labels": labels}},
 	)
 }
@@ -31,6 +31,7 @@ test_shipped_refunds if {
 	d := shipped("refund", "destructive", ["support"], [])
 	d.decision == "requires-approval"
 	{a.from.roles | some a in d.approvals} == {["approver"]}
+	{l.name | some l in d.limits} == {"class:destructive", "refunds"}
 	shipped("refund", "destructive", ["analyst"], []).decision == "deny"
 }
 

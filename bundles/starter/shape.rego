@@ -2,129 +2,113 @@
 # title: The shape of data.starter
 # description: >-
 #   The same as in Callgate's JSON schema, which a bundle must fit to load at all.
-#   It is here again so that plain OPA denies, too, whatever does not fit. Of
-#   grants it looks at the families; Callgate looks at the rest.
+#   It is here again so that plain OPA denies, too, whatever does not fit. Looked
+#   at is what the call has to do with.
 package starter_shape
 
+import data.callgate.lib
+import data.callgate.shape
 import rego.v2
 
 # METADATA
-# title: What is said of all tools together
+# title: What is said of all tools together, and of the principal's roles
 settings(all) if {
-	_keys(all, {"blocked", "frozen", "tools"}, {"tools"})
-	is_object(all.tools)
+	shape.keys(all, {"approvals", "blocked", "frozen", "limits", "roles", "tools"}, {"tools"})
+	every part in ["approvals", "limits", "roles", "tools"] { is_object(object.get(all, part, {})) }
 	is_boolean(object.get(all, "frozen", false))
 	blocked := object.get(all, "blocked", [])
 	is_array(blocked)
 	every entry in blocked { who(entry) }
+	lists := object.get(all, "roles", {})
+	every role in lib.roles { _texts(object.get(lists, role, ["none"])) }
 }
 
 # METADATA
-# title: The entry of one tool
-tool(entry) if {
-	_keys(entry, {"approval", "frozen", "grant", "labels", "limits", "not_after", "who"}, {"grant", "who"})
-	_some(entry.who)
-	every callers in entry.who { who(callers) }
-	_grant(entry.grant)
-	is_boolean(object.get(entry, "frozen", false))
-	_approval(object.get(entry, "approval", {"count": 1, "from": {"roles": ["none"]}}))
-	_names(object.get(entry, "labels", ["none"]))
-	_names(object.get(entry, "not_after", ["none"]))
-	limits := object.get(entry, "limits", [{"name": "none", "burst": 1, "per": "1s", "by": "everybody"}])
-	_some(limits)
-	every budget in limits { _limit(budget) }
+# title: The entry of one tool, with the limits and approvals that it names
+tool(entry, all) if {
+	shape.keys(entry, _keys, {"grant"})
+	_people(object.get(entry, "who", [{"roles": ["none"]}]))
+	shape.capabilities(entry.grant)
+	_constraints(object.get(entry, "args", {"none": {"pinned": 1}}))
+	every flag in ["frozen", "justify"] { is_boolean(object.get(entry, flag, false)) }
+	every list in ["approvals", "labels", "limits", "not_after"] { _names(object.get(entry, list, ["none"])) }
+	_texts(object.get(entry, "fields", ["none"]))
+	shape.amount(object.get(entry, "rows", 1))
+	every name in object.get(entry, "limits", []) { _limit(name, all.limits[name]) }
+	every name in object.get(entry, "approvals", []) { _approval(all.approvals[name]) }
+}
+
+_keys := {
+	"approvals", "args", "fields", "frozen", "grant", "justify",
+	"labels", "limits", "not_after", "rows", "who",
 }
 
 # METADATA
 # title: Somebody, by at least one list of at least one text
 who(entry) if {
-	_keys(entry, {"ids", "kinds", "roles", "tenants"}, set())
+	shape.keys(entry, {"ids", "kinds", "roles", "tenants"}, set())
 	count(entry) > 0
 	every names in entry { _texts(names) }
 	every kind in object.get(entry, "kinds", []) { kind in {"agent", "service", "user"} }
 }
 
-# METADATA
-# title: A principal of whom everything is known that entries ask for
-principal(p) if {
-	is_string(p.id)
-	is_string(p.kind)
-	is_string(p.tenant)
-	is_array(p.roles)
-	every role in p.roles { is_string(role) }
-}
-
-_grant(grant) if {
-	_keys(grant, {"bounds", "exec", "fs", "http", "log", "plan", "secrets", "workspace"}, set())
-	every family in ["exec", "fs", "http"] { _objects(object.get(grant, family, [])) }
-	every family in ["log", "plan", "workspace"] { is_boolean(object.get(grant, family, false)) }
-	_texts(object.get(grant, "secrets", ["none"]))
-	bounds := object.get(grant, "bounds", {})
-	is_object(bounds)
-	every bound in bounds { _whole(bound, 9007199254740991) }
-}
-
-_objects(list) if {
+_people(list) if {
 	is_array(list)
-	every entry in list { is_object(entry) }
+	count(list) > 0
+	every entry in list { who(entry) }
+}
+
+_constraints(args) if {
+	is_object(args)
+	count(args) > 0
+	every constraint in args {
+		is_object(constraint)
+		count(constraint) > 0
+	}
+}
+
+_limit(name, budget) if {
+	regex.match(`^[a-z][a-z0-9_.-]{0,63}$`, name)
+	shape.keys(budget, {"at_most", "burst", "by", "cost", "cost_of", "per"}, {"by", "per"})
+	count(object.keys(budget) & {"at_most", "burst"}) == 1
+	count(object.keys(budget) & {"cost", "cost_of"}) < 2
+	shape.whole(object.get(budget, "at_most", 1), 1000000000)
+	shape.amount(object.get(budget, "burst", 1))
+	shape.amount(object.get(budget, "cost", 1))
+	shape.text(object.get(budget, "cost_of", "none"))
+	is_string(budget.per)
+	regex.match(`^([1-9][0-9]{0,4}[sm]|[1-9][0-9]{0,2}h)$`, budget.per)
+	budget.by in {"everybody", "principal", "session", "tenant", "tool"}
 }
 
 _approval(rule) if {
-	_keys(rule, {"count", "from", "reason", "ttl_s"}, {"count", "from"})
-	_whole(rule.count, 64)
-	_keys(rule.from, {"ids", "roles"}, set())
-	count(rule.from) > 0
-	every names in rule.from { _texts(names) }
-	_whole(object.get(rule, "ttl_s", 1), 31622400)
+	shape.keys(rule, {"count", "from", "outside", "reason", "ttl_s"}, {"count", "from"})
+	shape.whole(rule.count, 64)
+	shape.from(rule.from)
+	every list in rule.from { is_array(list) }
+	shape.whole(object.get(rule, "ttl_s", 1), 31622400)
 	is_string(object.get(rule, "reason", ""))
+	_hours(object.get(rule, "outside", {"days": ["mon"], "from": "00:00", "to": "00:00", "offset": "Z"}))
 }
 
-_limit(budget) if {
-	_keys(budget, {"burst", "by", "cost", "name", "per"}, {"burst", "by", "name", "per"})
-	regex.match(`^[a-z][a-z0-9_.-]{0,63}$`, budget.name)
-	_whole(budget.burst, 9007199254740991)
-	_whole(object.get(budget, "cost", 1), 9007199254740991)
-	is_string(budget.per)
-	regex.match(`^([1-9][0-9]{0,4}[sm]|[1-9][0-9]{0,2}h)$`, budget.per)
-	budget.by in {"everybody", "principal", "tenant"}
-}
-
-# The keys are some of these, with all that are needed.
-_keys(entry, known, needed) if {
-	is_object(entry)
-	keys := object.keys(entry)
-	count(keys - known) == 0
-	count(needed - keys) == 0
-}
-
-_some(list) if {
-	is_array(list)
-	count(list) > 0
+_hours(hours) if {
+	shape.keys(hours, {"days", "from", "offset", "to"}, {"days", "from", "offset", "to"})
+	_texts(hours.days)
+	every day in hours.days { day in {"fri", "mon", "sat", "sun", "thu", "tue", "wed"} }
+	every key in ["from", "to"] {
+		is_string(hours[key])
+		regex.match(`^([01][0-9]|2[0-3]):[0-5][0-9]$`, hours[key])
+	}
+	is_string(hours.offset)
+	regex.match(`^(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`, hours.offset)
 }
 
 _texts(list) if {
-	_some(list)
-	every text in list { _text(text) }
-}
-
-_text(text) if {
-	is_string(text)
-	text != ""
+	is_array(list)
+	shape.texts(list)
 }
 
 _names(list) if {
-	_some(list)
-	every name in list { _name(name) }
-}
-
-_name(name) if {
-	is_string(name)
-	regex.match(`^[a-z][a-z0-9_.:-]{0,63}$`, name)
-}
-
-_whole(n, most) if {
-	is_number(n)
-	n >= 1
-	n <= most
-	floor(n) == n
+	is_array(list)
+	shape.names(list)
 }

@@ -4,7 +4,7 @@ import data.callgate
 import data.callgate.sample
 import rego.v2
 
-# The tests say what they need, so that they pass whatever starter/data.json says.
+# The tests say what they need, so that they pass whatever the data in starter/ says.
 entry := {"who": [{"roles": ["analyst"]}], "grant": {"log": true}}
 
 settings := {"tools": {"tool": entry}}
@@ -12,7 +12,8 @@ settings := {"tools": {"tool": entry}}
 call := sample.with_tool("tool", {}, ["analyst"])
 
 decided(all, given) := d if {
-	d := callgate.decision with input as given with data.starter as all with data.inherits as {"lead": ["analyst"]}
+	d := callgate.decision with input as given with data.starter as all
+		with data.inherits as {"lead": ["analyst"]}
 }
 
 with_entry(patch) := {"tools": {"tool": object.union(entry, patch)}}
@@ -68,10 +69,24 @@ test_all_of_one_must_hold if {
 	without(decided(with_entry({"who": [{"roles": ["analyst"], "tenants": ["other"]}]}), call), {"no_rule_allows"})
 }
 
+money := {"count": 2, "from": {"roles": ["lead"], "ids": ["bob"]}, "ttl_s": 60, "reason": "r"}
+
+with_approval(rule) := object.union(with_entry({"approvals": ["money"]}), {"approvals": {"money": rule}})
+
 test_approval if {
-	d := decided(with_entry({"approval": {"count": 2, "from": {"roles": ["lead"], "ids": ["bob"]}, "ttl_s": 60, "reason": "r"}}), call)
+	d := decided(with_approval(money), call)
 	d.decision == "requires-approval"
-	d.approvals == {{"name": "approval", "count": 2, "from": {"roles": ["lead"], "ids": ["bob"]}, "ttl_s": 60, "reason": "r"}}
+	d.approvals == {object.union(money, {"name": "money"})}
+}
+
+# Sample calls are made on a Friday at 08:00.
+test_approval_outside_of_hours if {
+	hours := {"days": ["fri"], "from": "08:00", "to": "18:00", "offset": "Z"}
+	decided(with_approval(object.union(money, {"outside": hours})), call).decision == "allow"
+	every patch in [{"days": ["mon"]}, {"from": "08:01"}, {"offset": "-01:00"}] {
+		d := decided(with_approval(object.union(money, {"outside": object.union(hours, patch)})), call)
+		d.approvals == {object.union(money, {"name": "money"})}
+	}
 }
 
 test_destructive_tools_ask_by_default if {
@@ -80,13 +95,32 @@ test_destructive_tools_ask_by_default if {
 	{a.name | some a in d.approvals} == {"destructive"}
 }
 
+with_limit(budget) := object.union(with_entry({"limits": ["calls"]}), {"limits": {"calls": budget}})
+
+limited(budget, given) := found if {
+	d := decided(with_limit(budget), given)
+	d.decision == "allow"
+	some found in d.limits
+	found.name == "calls"
+}
+
 test_limits_by if {
-	every by, key in {"principal": `["acme","agent","alice"]`, "tenant": `["acme"]`, "everybody": ""} {
-		d := decided(with_entry({"limits": [{"name": "calls", "burst": 2, "per": "1h", "by": by, "cost": 2}]}), call)
-		d.decision == "allow"
-		some l in d.limits
-		l == {"name": "calls", "burst": 2, "per": "1h", "cost": 2, "key": key}
+	every by, key in {
+		"principal": `["acme","agent","alice"]`, "tenant": `["acme"]`, "everybody": "",
+		"session": `["acme","agent","alice","session"]`, "tool": `["acme","tool"]`,
+	} {
+		limited({"burst": 2, "per": "1h", "by": by, "cost": 2}, call) == {"name": "calls", "burst": 2, "per": "1h", "cost": 2, "key": key}
 	}
+}
+
+test_at_most if {
+	limited({"at_most": 3, "per": "1h", "by": "everybody"}, call) == {"name": "calls", "key": "", "burst": 2, "per": "3600000000000ns", "cost": 1}
+}
+
+test_cost_of_an_argument if {
+	given := {"burst": 100, "per": "1h", "by": "everybody", "cost_of": "amount"}
+	limited(given, sample.with_tool("tool", {"amount": 7}, ["analyst"])).cost == 7
+	limited(given, call).cost == 9007199254740991
 }
 
 test_labels if decided(with_entry({"labels": ["untrusted-input"]}), call).labels == {"untrusted-input"}
@@ -114,48 +148,122 @@ test_findings_deny if {
 	without(decided(settings, object.union(call, {"tool": {"findings": ["hidden instructions"]}})), {"tool_findings"})
 }
 
+test_by_list_of_a_role if {
+	unnamed := {"tools": {"tool": {"grant": {}}}}
+	every list in [["tool"], ["other", "to*"]] {
+		decided(object.union(unnamed, {"roles": {"analyst": list}}), call).decision == "allow"
+		decided(object.union(unnamed, {"roles": {"analyst": list}}), sample.with_tool("tool", {}, ["lead"])).decision == "allow"
+		without(decided(object.union(unnamed, {"roles": {"clerk": list}}), call), {"no_rule_allows"})
+	}
+	without(decided(object.union(unnamed, {"roles": {"analyst": ["other"]}}), call), {"no_rule_allows"})
+	without(decided(unnamed, call), {"no_rule_allows"})
+	without(decided({"tools": {}, "roles": {"analyst": ["tool"]}}, call), {"no_rule_allows"})
+}
+
+test_visible if {
+	all := {"roles": {"analyst": ["lab.*"], "clerk": ["file"]}, "tools": {"tool": entry, "other": {"grant": {}, "who": [{"ids": ["bob"]}]}}}
+	callgate.visible == {"lab.*", "tool"} with input as call with data.starter as all
+	callgate.visible == set() with input as call with data.starter as {"tools": {}, "roles": 7}
+}
+
+test_arguments if {
+	all := with_entry({"args": {"amount": {"min": 1, "max": 100}}})
+	decided(all, sample.with_tool("tool", {"amount": 100}, ["analyst"])).decision == "allow"
+	every given in [{}, {"amount": 101}, {"amount": "1"}] {
+		without(decided(all, sample.with_tool("tool", given, ["analyst"])), {"argument"})
+	}
+}
+
+test_justification if {
+	all := with_entry({"justify": true})
+	without(decided(all, call), {"justification_missing"})
+	decided(all, object.union(call, {"asserted": {"justification": "because of ticket 42"}})).decision == "allow"
+	decided(with_entry({"justify": false}), call).decision == "allow"
+}
+
+test_fields_and_rows if {
+	all := with_entry({"fields": ["id", "name"], "rows": 20})
+	d := decided(all, call)
+	d.fields == {"id", "name"}
+	d.rows == 20
+	reader := decided(all, sample.with_tool("tool", {}, ["analyst", "pii_reader"]))
+	not "fields" in object.keys(reader)
+}
+
+test_personal_data if {
+	given := object.union(call, {"tool": {"sensitivity": ["pii"]}})
+	without(decided(settings, given), {"fields_missing"})
+	d := decided(with_entry({"fields": ["id"], "rows": 200}), given)
+	d.fields == {"id"}
+	d.rows == 50
+	d.labels == {"private-data"}
+}
+
+test_private_data_does_not_leave if {
+	d := decided(settings, object.union(call, {"tool": {"tags": ["outbound"]}, "session": {"labels": ["private-data", "untrusted-input"]}}))
+	d.decision == "requires-approval"
+	{a.name | some a in d.approvals} == {"outflow"}
+}
+
 test_a_malformed_entry_permits_nothing if {
 	every patch in [
 		{"who": "analyst"}, {"who": []}, {"who": {}}, {"who": [{}]}, {"who": ["analyst"]}, {"who": null},
 		{"who": [{"roles": "analyst"}]}, {"who": [{"roles": []}]}, {"who": [{"roles": [""]}]}, {"who": [{"roles": ["analyst"], "team": ["x"]}]},
 		{"who": [{"roles": ["analyst"]}, {}]}, {"who": [{"roles": ["analyst"]}, {"ids": [7]}]}, {"who": [{"roles": ["analyst"]}, {"kinds": ["robot"]}]},
 		{"grant": null}, {"grant": []}, {"grant": "all"}, {"grant": {"net": []}}, {"grant": {"id": "x"}}, {"grant": {"fs": "docs"}}, {"grant": {"fs": ["docs"]}},
-		{"grant": {"http": {}}}, {"grant": {"exec": [true]}}, {"grant": {"log": "yes"}}, {"grant": {"plan": 1}}, {"grant": {"workspace": null}},
-		{"grant": {"secrets": "key"}}, {"grant": {"secrets": []}}, {"grant": {"secrets": [7]}}, {"grant": {"bounds": []}}, {"grant": {"bounds": {"calls": "1"}}},
-		{"grant": {"bounds": {"calls": 0}}}, {"grant": {"bounds": {"calls": 1.5}}}, {"grant": {"bounds": {"calls": 9007199254740992}}},
-		{"frozen": "yes"}, {"frozen": null}, {"frozen": 0}, {"frozne": true},
-		{"approval": null}, {"approval": true}, {"approval": {}}, {"approval": {"count": 1}}, {"approval": {"count": 0, "from": {"roles": ["lead"]}}},
-		{"approval": {"count": 65, "from": {"roles": ["lead"]}}}, {"approval": {"count": 1, "from": {}}}, {"approval": {"count": 1, "from": {"roles": []}}},
-		{"approval": {"count": 1, "from": "lead"}}, {"approval": {"count": 1, "from": {"teams": ["lead"]}}}, {"approval": {"count": 1, "from": {"roles": ["lead"]}, "ttl": 1}},
-		{"approval": {"count": 1, "from": {"roles": ["lead"]}, "ttl_s": "1h"}}, {"approval": {"count": 1, "from": {"roles": ["lead"]}, "reason": 1}},
+		{"grant": {"http": {}}}, {"grant": {"exec": [true]}}, {"grant": {"bounds": {"calls": "1"}}},
+		{"frozen": "yes"}, {"frozen": null}, {"frozen": 0}, {"frozne": true}, {"justify": "yes"}, {"justify": null},
+		{"args": null}, {"args": {}}, {"args": {"amount": {}}}, {"args": {"amount": 100}}, {"args": ["amount"]},
+		{"fields": "id"}, {"fields": []}, {"fields": [""]}, {"fields": {"id": "id"}}, {"rows": 0}, {"rows": "50"}, {"rows": null},
 		{"labels": "x"}, {"labels": []}, {"labels": [7]}, {"labels": ["Two words"]}, {"labels": null},
 		{"not_after": "x"}, {"not_after": []}, {"not_after": [null]}, {"not_after": {"x": true}},
-		{"limits": {}}, {"limits": []}, {"limits": "1/h"}, {"limits": [7]}, {"limits": [{}]}, {"limits": [{"name": "x", "burst": 1, "per": "1h"}]},
-		{"limits": [{"name": "class:read", "burst": 1, "per": "1h", "by": "tenant"}]}, {"limits": [{"name": "x", "burst": "1", "per": "1h", "by": "tenant"}]},
-		{"limits": [{"name": "x", "burst": 1, "per": 1, "by": "tenant"}]}, {"limits": [{"name": "x", "burst": 1, "per": "1 day", "by": "tenant"}]},
-		{"limits": [{"name": "x", "burst": 1, "per": "1h", "by": "nobody"}]}, {"limits": [{"name": "x", "burst": 1, "per": "1h", "by": "tenant", "cost": 0}]},
+		{"limits": {}}, {"limits": []}, {"limits": "calls"}, {"limits": [7]}, {"limits": ["calls"]}, {"approvals": ["money"]}, {"approvals": "money"}, {"approvals": []},
+		{"approval": money}, {"approvals": null}, {"limits": null},
 	] {
-		changed := {"tools": {"tool": object.union(object.remove(entry, object.keys(patch)), patch)}}
-		d := decided(changed, call)
-		d.decision == "deny"
-		"starter_malformed" in {r.code | some r in d.reasons}
+		malformed(object.union(object.remove(entry, object.keys(patch)), patch), {})
 	}
 }
 
-test_an_entry_needs_both_of_who_and_grant if {
-	every key in ["who", "grant"] {
-		without(decided({"tools": {"tool": object.remove(entry, [key])}}, call), {"starter_malformed"})
+malformed(changed, others) if {
+	d := decided(object.union({"tools": {"tool": changed}}, others), call)
+	d.decision == "deny"
+	"starter_malformed" in {r.code | some r in d.reasons}
+}
+
+test_a_malformed_limit_permits_nothing if {
+	every budget in [
+		null, [], "1/h", 7, {}, {"burst": 1, "per": "1h"}, {"per": "1h", "by": "tenant"}, {"burst": 1, "by": "tenant"}, {"burst": 1, "at_most": 1, "per": "1h", "by": "tenant"},
+		{"burst": "1", "per": "1h", "by": "tenant"}, {"burst": 1, "per": 1, "by": "tenant"}, {"burst": 1, "per": "1 day", "by": "tenant"}, {"burst": 1, "per": "1h", "by": "nobody"},
+		{"burst": 1, "per": "1h", "by": "tenant", "cost": 0}, {"burst": 1, "per": "1h", "by": "tenant", "cost": 1, "cost_of": "n"}, {"burst": 1, "per": "1h", "by": "tenant", "cost_of": ""},
+		{"at_most": 1.5, "per": "1h", "by": "tenant"}, {"burst": 1, "per": "1h", "by": "tenant", "name": "x"},
+	] {
+		malformed(object.union(entry, {"limits": ["calls"]}), {"limits": {"calls": budget}})
+	}
+	malformed(object.union(entry, {"limits": ["class:read"]}), {"limits": {"class:read": {"burst": 1, "per": "1h", "by": "tenant"}}})
+}
+
+test_a_malformed_approval_permits_nothing if {
+	hours := {"days": ["fri"], "from": "08:00", "to": "18:00", "offset": "Z"}
+	every rule in [
+		null, true, [], {}, {"count": 1}, {"count": 0, "from": {"roles": ["lead"]}}, {"count": 65, "from": {"roles": ["lead"]}}, {"count": 1, "from": {}},
+		{"count": 1, "from": {"roles": []}}, {"count": 1, "from": "lead"}, {"count": 1, "from": {"teams": ["lead"]}}, object.union(money, {"ttl": 1}), object.union(money, {"ttl_s": "1h"}),
+		object.union(money, {"reason": 1}), object.union(money, {"outside": "night"}), object.union(money, {"outside": object.union(hours, {"days": ["Friday"]})}),
+		object.union(money, {"outside": object.union(hours, {"days": []})}), object.union(money, {"outside": object.union(hours, {"from": "8:00"})}),
+		object.union(money, {"outside": object.union(hours, {"offset": "Europe/Berlin"})}), object.union(money, {"outside": object.remove(hours, ["offset"])}),
+	] {
+		malformed(object.union(entry, {"approvals": ["money"]}), {"approvals": {"money": rule}})
 	}
 }
+
+test_an_entry_needs_a_grant if malformed(object.remove(entry, ["grant"]), {})
 
 test_malformed_settings_permit_nothing if {
 	every patch in [
 		{"frozen": 1}, {"frozen": null}, {"blocked": {}}, {"blocked": "alice"}, {"blocked": [{}]}, {"blocked": ["alice"]},
-		{"blocked": [{"ids": "alice"}]}, {"tool": {}}, {"blocked": null},
+		{"blocked": [{"ids": "alice"}]}, {"tool": {}}, {"blocked": null}, {"roles": null}, {"roles": []}, {"roles": {"analyst": "tool"}}, {"roles": {"analyst": []}},
+		{"roles": {"analyst": [7]}}, {"limits": []}, {"approvals": null},
 	] {
-		d := decided(object.union(settings, patch), call)
-		d.decision == "deny"
-		"starter_malformed" in {r.code | some r in d.reasons}
+		malformed(entry, patch)
 	}
 }
 
@@ -176,26 +284,22 @@ test_without_settings_nobody_else_permits if {
 }
 
 test_no_tools_permit_nothing if {
-	without(decided({"tools": {}}, call), {"no_rule_allows"})
 	every all in [null, true, "all", 7, [], {}, {"tools": null}, {"tools": [entry]}, {"tools": "tool"}] {
 		without(decided(all, call), {"starter_malformed"})
 	}
+	without(decided({"tools": {}}, call), {"no_rule_allows"})
 }
 
 # The engine never makes such an input.
-test_a_malformed_principal_gets_nothing if {
-	all := with_entry({"who": [{"ids": ["alice"]}, {"roles": ["analyst"]}]})
-	every patch in [{"id": 7}, {"kind": null}, {"tenant": []}, {"roles": {"analyst": "analyst"}}, {"roles": ["analyst", 7]}] {
-		without(decided(all, object.union(call, {"principal": patch})), {"no_rule_allows"})
-	}
-	every key in ["id", "kind", "tenant", "roles"] {
-		without(decided(all, object.union(object.remove(call, ["principal"]), {"principal": object.remove(call.principal, [key])})), {"no_rule_allows"})
-	}
-}
-
-test_a_malformed_session_gets_nothing if {
-	all := with_entry({"not_after": ["untrusted-input"]})
-	every labels in [null, "x", {"x": "x"}, [7], ["private", ["untrusted-input"]]] {
-		without(decided(all, object.union(call, {"session": {"labels": labels}})), {"not_after"})
+test_a_malformed_call_gets_nothing if {
+	all := with_entry({"who": [{"ids": ["alice"]}, {"roles": ["analyst"]}], "not_after": ["untrusted-input"]})
+	every patch in [
+		{"principal": {"id": 7}}, {"principal": {"kind": null}}, {"principal": {"tenant": []}}, {"principal": {"roles": {"analyst": "analyst"}}}, {"principal": {"roles": ["analyst", 7]}},
+		{"session": {"labels": null}}, {"session": {"labels": "x"}}, {"session": {"labels": {"x": "x"}}}, {"session": {"labels": [7]}}, {"session": {"labels": ["private", ["untrusted-input"]]}},
+		{"tool": {"class": "Read"}}, {"facts": {"urls": null}}, {"env": {"now_ns": "now"}},
+	] {
+		d := decided(all, object.union(call, patch))
+		d.decision == "deny"
+		"input_malformed" in {r.code | some r in d.reasons}
 	}
 }
