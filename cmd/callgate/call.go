@@ -259,7 +259,7 @@ func printExplanation(w io.Writer, tool string, x *engine.Explanation) error {
 		line("detail", "%s", x.Detail)
 	}
 	for _, r := range x.Reasons {
-		line("reason", "%s", strings.TrimSpace(r.Code+" "+r.Message))
+		line("reason", "%s", strings.TrimSpace(call.InLayer(r.Layer, r.Code)+" "+r.Message))
 		if r.Remedy != "" {
 			line("remedy", "%s", r.Remedy)
 		}

@@ -47,7 +47,7 @@ func flip(ts *testscript.TestScript, neg bool, args []string) {
 
 // Every command says what it does, by example.
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{}, {"init"}, {"call"}, {"approvals"}, {"approvals", "list"}, {"approvals", "show"}, {"approvals", "approve"}, {"approvals", "deny"}, {"demo"}, {"audit"}, {"audit", "verify"}, {"codes"}} {
+	for _, args := range [][]string{{}, {"init"}, {"call"}, {"approvals"}, {"approvals", "list"}, {"approvals", "show"}, {"approvals", "approve"}, {"approvals", "deny"}, {"demo"}, {"audit"}, {"audit", "verify"}, {"bundle"}, {"bundle", "build"}, {"bundle", "sign"}, {"bundle", "verify"}, {"bundle", "inspect"}, {"bundle", "prune"}, {"policy"}, {"policy", "test"}, {"policy", "check"}, {"policy", "lint"}, {"policy", "eval"}, {"policy", "explain"}, {"policy", "diff"}, {"policy", "who-can"}, {"policy", "what-can"}, {"policy", "vendor"}, {"codes"}} {
 		var out, errOut strings.Builder
 		code := run(context.Background(), append(args, "--help"), strings.NewReader(""), &out, &errOut)
 		if code != exitOK || errOut.Len() > 0 {
