@@ -3,7 +3,7 @@
 
 STATICCHECK := go tool staticcheck
 PACKAGES := ./...
-FUZZTIME ?= 10s
+FUZZTIME ?= 5s
 
 .PHONY: test check race fuzz bench demo guests
 
@@ -15,7 +15,7 @@ demo:
 
 # Static checks: format, vet, a linter, tidy modules.
 check:
-	@test -z "$$(gofmt -l cmd engine rego sandbox hostfx bundles)" || { gofmt -l cmd engine rego sandbox hostfx bundles; echo "gofmt: the files above are not formatted"; exit 1; }
+	@test -z "$$(gofmt -l cmd engine rego sandbox hostfx bundles policytests)" || { gofmt -l cmd engine rego sandbox hostfx bundles policytests; echo "gofmt: the files above are not formatted"; exit 1; }
 	go vet $(PACKAGES)
 	$(STATICCHECK) $(PACKAGES)
 	go mod tidy -diff

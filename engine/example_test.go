@@ -189,7 +189,7 @@ caps:
 	// Output:
 	// /work/notes/todo.txt 3 fs.read ok
 	// /work/payroll.txt  fs.read refused
-	// /work/notes/../payroll.txt did not run: word-count: facts_unparsable: a URL or path in the arguments is one that programs read differently: at /path: the path has a dot segment
+	// /work/notes/../payroll.txt did not run: word-count: facts_unparsable: a URL, path or command in the arguments is one that programs read differently: at /path: the path has a dot segment
 }
 
 // A service asks before it runs a tool of its own, and says what came of it.

@@ -23,7 +23,11 @@ var imports = map[string][]string{
 	"engine/state":           {"engine/call"},
 	"engine/state/statetest": {"engine/call", "engine/state"},
 	"engine/audit":           {"engine/call"},
-	"rego":                   {"engine/call"},
+	"rego":                   {"engine/call", "rego/internal/durable"},
+	"rego/internal/durable":  {},
+	"rego/internal/tarball":  {},
+	"rego/pack":              {"rego", "rego/internal/tarball"},
+	"rego/source":            {"engine/call", "rego", "rego/internal/durable", "rego/internal/tarball"},
 	"hostfx":                 {"engine/call", "engine/facts", "engine/grant"},
 	"sandbox/meter":          {},
 	"sandbox/guests":         {},
@@ -32,10 +36,12 @@ var imports = map[string][]string{
 	"engine":                 {"engine/call", "engine/tool", "engine/state", "engine/grant", "engine/internal/seal", "hostfx"},
 	"engine/local/project":   {"bundles", "engine/call", "sandbox/guests"},
 	"engine/local": {
-		"bundles", "engine", "engine/audit", "engine/call", "engine/state", "engine/tool", "hostfx", "rego", "sandbox",
+		"bundles", "engine", "engine/audit", "engine/call", "engine/state", "engine/tool", "hostfx", "rego", "rego/source", "sandbox",
 	},
+	"policytests/story": {"bundles", "engine", "engine/call", "engine/tool", "rego"},
 	"cmd/callgate": {
-		"engine", "engine/audit", "engine/call", "engine/local", "engine/local/project", "engine/state", "hostfx",
+		"bundles", "engine", "engine/audit", "engine/call", "engine/local", "engine/local/project", "engine/state", "engine/tool",
+		"hostfx", "policytests/story", "rego", "rego/pack", "rego/source",
 	},
 }
 
@@ -80,9 +86,11 @@ func TestImportsPointDown(t *testing.T) {
 // the command knows flags and configuration files.
 func TestHeavyDependenciesStayInTheirRoom(t *testing.T) {
 	rooms := map[string][]string{
-		"github.com/open-policy-agent/opa": {"rego"},
+		"github.com/open-policy-agent/opa": {"rego", "rego/pack"},
+		"oras.land/oras-go":                {"rego/source"},
 		"github.com/tetratelabs/wazero":    {"sandbox"},
 		"github.com/spf13/":                {"cmd/callgate"},
+		"mvdan.cc/sh":                      {"engine/facts"},
 	}
 	for _, line := range list(t, `{{if .GoFiles}}{{.ImportPath}} {{join .Imports " "}}{{end}}`) {
 		if line == "" {
