@@ -203,7 +203,7 @@ func printable(s string) bool {
 func (p *passage) terms() seal.Terms {
 	return seal.Terms{
 		Call: p.id, Principal: p.call.Principal.ID, Tool: p.tool.manifest.Name, ToolDigest: p.tool.digest,
-		Args: p.args, Caps: p.caps, Index: p.index, Expires: p.e.o.Now().Add(grantLife),
+		Args: p.args, Caps: p.caps, Policy: p.decision.Revisions, Index: p.index, Expires: p.e.o.Now().Add(grantLife),
 	}
 }
 

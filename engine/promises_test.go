@@ -243,6 +243,9 @@ func TestPromise4AGrantIsOneCall(t *testing.T) {
 	defer host.Close()
 	var second error
 	tool := &counted{fn: func(ctx context.Context, fx *hostfx.Effects, _ echoArgs) (string, error) {
+		if p := fx.Grant().Policy(); !slices.Equal(p, allow.Revisions) {
+			t.Errorf("the grant names the policy %+v", p)
+		}
 		_, second = host.Open(ctx, fx.Grant())
 		return "", nil
 	}}

@@ -173,7 +173,7 @@ func TestExplainFaults(t *testing.T) {
 		code call.Code
 	}{
 		"undefined": {`decision := "x" if input.tool.name == "other"`, call.CodePolicyUndefined},
-		"conflict":  {"decision := {\"decision\": \"deny\", \"reason\": \"a\"} if input.tool.name\n\ndecision := {\"decision\": \"deny\", \"reason\": \"b\"} if input.tool.name == \"x\"", call.CodePolicyError},
+		"conflict":  {"decision := {\"decision\": \"deny\", \"reason\": \"a\"} if input.tool.name != \"\"\n\ndecision := {\"decision\": \"deny\", \"reason\": \"b\"} if input.tool.name == \"x\"", call.CodePolicyError},
 		"shape":     {`decision := {"decision": "deny", "x": 1} if input.tool.name == "x"`, call.CodePolicyShape},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,7 @@ decision if {
 
 many if {
 	some r in object.get(data.lim, "rules", [])
-	input.args.n > r.max
+	input.args.n > object.get(r, "max", 0)
 }
 
 many if input.args.n > object.get(data.lim, "most", {})[input.principal.tenant]

@@ -58,7 +58,7 @@ func TestListingOfOtherPolicies(t *testing.T) {
 		{"the starter says so", withBase(t, bundles.Starter()), nil},
 		{"no rule does", withBase(t, bundles.Project()), ErrNoListing},
 		{"without the library", files("p.rego", "package callgate\n\ndecision := \"x\"\n"), nil},
-		{"without the library, by a rule", files("p.rego", "package callgate\n\ndefault decision := false\n\nvisible contains \"a\" if input.principal.roles\n"), nil},
+		{"without the library, by a rule", files("p.rego", "package callgate\n\ndefault decision := false\n\nvisible contains \"a\" if count(input.principal.roles) > 0\n"), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l, err := OpenListing(t.Context(), tt.give, Options{})

@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,9 +20,8 @@ func TestPolicyAuthorsDocumentRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "callgate"), ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	if err := buildOnce(); err != nil {
+		t.Fatal(err)
 	}
 	script := "set -eu\n"
 	blocks := shellBlock.FindAllStringSubmatch(string(text), -1)

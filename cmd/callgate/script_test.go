@@ -2,27 +2,54 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// bin is where the real command is, which scripts run: built once, and without the
+// race detector, under which it would start several times as slowly. What runs
+// in this process is watched by it.
+var bin string
+
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
-		"callgate": main,
-	})
+	dir, err := os.MkdirTemp("", "callgate-bin-")
+	if err != nil {
+		panic(err)
+	}
+	bin = dir
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
 }
+
+// buildOnce is for tests that run the command as a process.
+var buildOnce = sync.OnceValue(func() error {
+	out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "callgate"), ".").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return nil
+})
 
 // Stories told with the real command. `flip FILE TEXT` changes one byte of the
 // first place where TEXT stands.
 func TestScript(t *testing.T) {
+	if err := buildOnce(); err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			// Machines that run tests are busy; the 50 ms of policy are tested elsewhere.
 			env.Setenv("CALLGATE_DECIDE_TIMEOUT", "1m")
+			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			return nil
 		},
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"flip": flip},

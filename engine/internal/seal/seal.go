@@ -2,6 +2,7 @@
 package seal
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,7 +17,8 @@ type Terms struct {
 	ToolDigest string
 	Args       call.Args
 	Caps       call.Caps
-	Index      int64 // of the decision record
+	Policy     []call.Revision // that decided
+	Index      int64           // of the decision record
 	Expires    time.Time
 }
 
@@ -32,7 +34,7 @@ type body struct {
 // Mint seals t into a grant. Only the engine may call it, after the decision's
 // record is durable.
 func Mint(t Terms) Grant {
-	t.Caps = t.Caps.Clone()
+	t.Caps, t.Policy = t.Caps.Clone(), slices.Clone(t.Policy)
 	return Grant{&body{terms: t}}
 }
 
@@ -74,6 +76,9 @@ func (g Grant) Principal() string { return g.terms().Principal }
 
 // Tool is the tool's name.
 func (g Grant) Tool() string { return g.terms().Tool }
+
+// Policy names the bundles that decided.
+func (g Grant) Policy() []call.Revision { return slices.Clone(g.terms().Policy) }
 
 // Index is the place of the decision record in the log.
 func (g Grant) Index() int64 { return g.terms().Index }
