@@ -105,8 +105,8 @@ cd sub && go test ./... 2>&1 | tail -n 30
 git status --short && git diff --stat
 cd sub && git log --oneline -n 3
 git add -A && git commit -m 'fix: say hello!'
-grep -rn --include='*.go' 'TODO|FIXME' src
-rg -n 'TODO|FIXME' src
+grep -rn --include='*.go' 'Retry|Backoff' src
+rg -n 'Retry|Backoff' src
 git diff main..feature/x
 find . -name '*.go'
 sed -i 's/a/b/g' main.go
@@ -132,7 +132,7 @@ x=1; ls`,
 		"ask": `
 ./deploy.sh
 git -C sub log --oneline -n 3
-grep -rn 'TODO|FIXME' src
+grep -rn 'Retry|Backoff' src
 grep -rn --include='*' x src
 rg -u TOKEN
 rg --hidden TOKEN
