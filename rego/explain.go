@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	oparego "github.com/open-policy-agent/opa/v1/rego"
-	"github.com/open-policy-agent/opa/v1/topdown"
 
 	"github.com/callgate/callgate/engine/call"
 )
@@ -98,28 +96,10 @@ func (p *Policy) Explain(ctx context.Context, in *call.Input) (x *Explanation, e
 
 // watched is decide, with a tracer.
 func (p *Policy) watched(ctx context.Context, in ast.Value, nowNS int64, w *watch) (call.Decision, error) {
-	cancel := topdown.NewCancel()
-	stop := context.AfterFunc(ctx, cancel.Cancel)
-	defer stop()
-	rs, err := p.query.Eval(ctx,
-		oparego.EvalParsedInput(in),
-		oparego.EvalTime(time.Unix(0, nowNS).UTC()),
-		oparego.EvalEarlyExit(false),
-		oparego.EvalTransaction(p.txn),
-		oparego.EvalExternalCancel(cancel),
-		oparego.EvalQueryTracer(w),
-		oparego.EvalRuleIndexing(false), // the index leaves out what nearly held
-		oparego.EvalGenerateJSON(func(t *ast.Term, _ *oparego.EvalContext) (any, error) { return t.Value, nil }),
-	)
+	// The index leaves out what nearly held.
+	v, err := p.eval(ctx, in, nowNS, oparego.EvalQueryTracer(w), oparego.EvalRuleIndexing(false))
 	if err != nil {
-		return call.Decision{}, &call.Error{Code: call.CodePolicyError, Where: where(err), Err: err}
-	}
-	if len(rs) != 1 || len(rs[0].Expressions) != 1 {
-		return call.Decision{}, &call.Error{Code: call.CodePolicyUndefined}
-	}
-	v, ok := rs[0].Expressions[0].Value.(ast.Value)
-	if !ok {
-		return call.Decision{}, &call.Error{Code: call.CodePolicyUndefined}
+		return call.Decision{}, err
 	}
 	return decode(v, p.role)
 }

@@ -123,7 +123,8 @@ func where(err error) string {
 	return fmt.Sprintf("%s at %s:%d", e.Code, e.Location.File, e.Location.Row)
 }
 
-func (p *Policy) eval(ctx context.Context, in ast.Value, nowNS int64) (ast.Value, error) {
+// eval asks the policy under the engine's settings, which more may only add to.
+func (p *Policy) eval(ctx context.Context, in ast.Value, nowNS int64, more ...oparego.EvalOption) (ast.Value, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &call.Error{Code: call.CodePolicyTimeout, Err: err}
 	}
@@ -131,7 +132,7 @@ func (p *Policy) eval(ctx context.Context, in ast.Value, nowNS int64) (ast.Value
 	stop := context.AfterFunc(ctx, cancel.Cancel)
 	defer stop()
 
-	rs, err := p.query.Eval(ctx,
+	rs, err := p.query.Eval(ctx, append(more,
 		oparego.EvalParsedInput(in),
 		oparego.EvalTime(time.Unix(0, nowNS).UTC()),
 		oparego.EvalEarlyExit(false),
@@ -139,7 +140,7 @@ func (p *Policy) eval(ctx context.Context, in ast.Value, nowNS int64) (ast.Value
 		oparego.EvalExternalCancel(cancel), // spares OPA a goroutine for each call
 		oparego.EvalMetrics(metrics.NoOp()),
 		oparego.EvalGenerateJSON(func(t *ast.Term, _ *oparego.EvalContext) (any, error) { return t.Value, nil }),
-	)
+	)...)
 	switch {
 	case ctx.Err() != nil:
 		// Even with an answer: some builtins do not watch for the end.
