@@ -219,13 +219,7 @@ func TestOpenRefusesLayers(t *testing.T) {
 			c := base
 			c.Layers = slices.Clone(base.Layers)
 			tt.change(&c)
-			e, err := local.Open(t.Context(), c)
-			if err == nil {
-				e.Close()
-			}
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("Open = %v, want it to say %q", err, tt.want)
-			}
+			mustNotOpen(t, c, tt.want)
 		})
 	}
 }
@@ -276,5 +270,17 @@ func TestRetypedDataKeepsTheLastGood(t *testing.T) {
 	poll(2)
 	if !long() {
 		t.Error("what was mended does not decide")
+	}
+}
+
+// mustNotOpen opens an owner, which must fail and say why.
+func mustNotOpen(t *testing.T, c local.Config, want string) {
+	t.Helper()
+	e, err := local.Open(t.Context(), c)
+	if err == nil {
+		e.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Open = %v, want it to say %q", err, want)
 	}
 }

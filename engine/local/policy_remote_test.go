@@ -343,13 +343,7 @@ func TestProductionRefuses(t *testing.T) {
 			signing.Keys = slices.Clone(signing.Keys)
 			c.Layers[0].Signing = &signing
 			tt.change(&c)
-			e, err := local.Open(t.Context(), c)
-			if err == nil {
-				e.Close()
-			}
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("Open = %v, want it to say %q", err, tt.want)
-			}
+			mustNotOpen(t, c, tt.want)
 		})
 	}
 }
