@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/callgate/callgate/engine"
 	"github.com/callgate/callgate/engine/audit"
@@ -66,7 +67,10 @@ func openGate(ctx context.Context, dir string, tools ...engine.Tool) (*engine.En
 		parts()
 		return nil, nil, err
 	}
-	e, err := engine.New(engine.Options{Policy: policy, Log: log, Salts: salts, Host: host, Tools: tools})
+	e, err := engine.New(engine.Options{
+		Policy: policy, Log: log, Salts: salts, Host: host, Tools: tools,
+		DecideTimeout: 10 * time.Second, // 50 ms unless said; this runs as a test, on machines that are busy
+	})
 	if err != nil {
 		parts()
 		return nil, nil, err
@@ -98,6 +102,8 @@ input:
 		Bundle:    filepath.Join(dir, "bundle"),
 		Roots:     []hostfx.Root{{Name: "work", Path: filepath.Join(dir, "work")}},
 		HostTools: []engine.Tool{greet},
+
+		DecideTimeout: 10 * time.Second, // 50 ms unless said; this runs as a test, on machines that are busy
 	})
 	if err != nil {
 		panic(err)

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/callgate/callgate/engine"
 	"github.com/callgate/callgate/engine/call"
@@ -21,7 +22,7 @@ func ExampleEngine_Explain() {
 			Limits:    []call.Limit{{Name: "echoes", Key: in.Principal.ID, Burst: 5, Per: "1h"}},
 		}, nil
 	})
-	e, err := engine.New(engine.Options{Policy: rules, Log: &memory{}, Tools: []engine.Tool{(&counted{}).tool()}})
+	e, err := engine.New(engine.Options{Policy: rules, Log: &memory{}, Tools: []engine.Tool{(&counted{}).tool()}, DecideTimeout: time.Minute})
 	if err != nil {
 		panic(err)
 	}
