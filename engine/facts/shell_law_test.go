@@ -3,6 +3,7 @@ package facts_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -148,11 +149,11 @@ func TestShellFindsWhatIsThere(t *testing.T) {
 }
 
 // stubs are programs that note how they were run.
-type stubs struct{ dir, log string }
+type stubs struct{ dir string }
 
 func newStubs(t *testing.T) stubs {
 	t.Helper()
-	s := stubs{dir: t.TempDir(), log: filepath.Join(t.TempDir(), "log")}
+	s := stubs{dir: t.TempDir()}
 	for _, name := range programs {
 		end := "exit 0"
 		if strings.HasPrefix(name, "no") {
@@ -177,21 +178,23 @@ func newStubs(t *testing.T) stubs {
 
 // run returns the argument vectors of the stubs that shell ran for line.
 func (s stubs) run(shell, line string) ([][]string, error) {
-	if err := os.WriteFile(s.log, nil, 0o600); err != nil {
-		return nil, err
-	}
-	home, err := os.MkdirTemp("", "callgate-shell-")
+	// A log for this run alone: what it leaves in the background may still write.
+	dir, err := os.MkdirTemp("", "callgate-shell-")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(home)
+	defer os.RemoveAll(dir)
+	home, log := filepath.Join(dir, "home"), filepath.Join(dir, "log")
+	if err := errors.Join(os.Mkdir(home, 0o700), os.WriteFile(log, nil, 0o600)); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(s.dir, shell), "-c", line+"\nwait\n")
 	cmd.Dir = home
-	cmd.Env = []string{"PATH=" + s.dir, "HOME=" + home, "CALLGATE_LOG=" + s.log, "x=yes2 z"}
+	cmd.Env = []string{"PATH=" + s.dir, "HOME=" + home, "CALLGATE_LOG=" + log, "x=yes2 z"}
 	_ = cmd.Run() // a line may fail as it likes
-	text, err := os.ReadFile(s.log)
+	text, err := os.ReadFile(log)
 	var runs [][]string
 	var argv []string
 	for w := range bytes.SplitSeq(bytes.TrimSuffix(text, []byte{0}), []byte{0}) {
