@@ -190,12 +190,14 @@ test_settings_that_would_not_hold if {
 test_searches_that_show_what_they_do_not_name if {
 	every line in [
 		"grep -r x", "grep -rn x src", "grep -R x .", "grep --recursive x", "grep --dereference-recursive x", "grep -d recurse x", "grep --directories=recurse x", "grep -r --include=*.go --include=* x",
-		"egrep -r x", "rg -u x", "rg -uuu x", "rg -n. x", "rg --hidden x", "rg --no-ignore x", "rg --no-ignore-vcs x", "rg -g * x", "rg --glob=* x", "rg --glob=*.go --hidden x", "ag x",
+		"egrep -r x", "grep --di=recurse x", "grep --der x", "rg --type-add x:.e* -tx y", "rg -tall x", "rg -nt sh x", "rg --type=all x", "rg --type sh x",
+		"diff -N . e", "diff -uN a e", "diff --new-file a e", "diff --unidirectional-new-file a e", "rg -u x", "rg -uuu x", "rg -n. x", "rg --hidden x", "rg --no-ignore x", "rg --no-ignore-vcs x", "rg -g * x", "rg --glob=* x", "rg --glob=*.go --hidden x", "ag x",
 		"diff -r a b", "diff --recursive a b", "git diff --no-index a b", "git log -p --all", "git log --patch --branches", "git log -Sx --all", "git log -g -p",
 	] {
 		asked_though_listed(line)
 	}
-	every line in ["grep -n x a", "rg x", "rg -n --glob=*.go x", "diff a b", "git log --all", "git log -p", "git diff a"] {
+	outcome(under(object.union(settings, {"commands": {"diff": [["**"]]}}), [], [reading("diff . e", [".", "e"])])) == "requires-approval"
+	every line in ["grep -n x a", "rg -tgo x", "rg -Trust x", "rg -t go x", "diff -u a b", "diff --new-line-format=x a b", "rg x", "rg -n --glob=*.go x", "diff a b", "git log --all", "git log -p", "git diff a"] {
 		listed := object.union(settings, {"commands": {split(line, " ")[0]: [["**"]]}})
 		outcome(under(listed, [], [cmd(line)])) == "allow"
 	}
@@ -213,23 +215,33 @@ test_work_that_would_be_lost if {
 		writing("rm -rf .", ["."]),
 		writing("rm -rf .git", [".git"]),
 		writing("tee .git/x", [".git/x"]),
+		writing("rm -rf .GIT", [".GIT"]),
 		cmd("git reset --hard"),
 		cmd("git push --force origin topic"),
 	] {
 		asked([c])
 	}
 	every line in [
-		"clean -fdx", "checkout -- .", "restore .", "branch -D x", "stash drop", "reflog expire --all", "rebase main", "gc",
+		"clean -fdx", "clean --forc", "reset --har", "checkout --forc x", "switch -qf x", "restore --work x", "branch --del x", "checkout -- .", "restore .", "branch -D x", "stash drop", "reflog expire --all", "rebase main", "gc",
 	] {
 		asked_though_listed($"git {line}")
 	}
 }
 
+test_ignored_files_are_not_taken_in if {
+	every line in ["git add -f .", "git add -Af", "git add --force .", "git add --for x"] { asked_though_listed(line) }
+	listed := object.union(settings, {"commands": {"git": [["**"]]}})
+	every line in ["git add -A", "git add --all", "git add src/f"] { outcome(under(listed, [], [cmd(line)])) == "allow" }
+}
+
 test_pipelines_and_hooks_ask if {
-	every file in [".github/workflows/ci.yml", ".gitlab-ci.yml", ".husky/pre-commit", ".github", ".github/dependabot.yml", ".husky", ".claude/commands/x.md", "repo/config", "sub/Makefile", "/work/package.json"] {
+	every file in [
+		".github/workflows/ci.yml", ".gitlab-ci.yml", ".husky/pre-commit", ".github", ".github/dependabot.yml", ".husky", ".claude/commands/x.md", "repo/config", "sub/Makefile", "/work/package.json",
+		"Makefile.sh", "s.Makefile", "RCS/Makefile,v", "makefile", ".vscode/tasks.json", ".idea/runConfigurations/x.xml", ".cargo/config.toml", ".cursorrules", ".exrc", "GEMINI.md", "Justfile", "Taskfile.yml",
+	] {
 		asked([writing($"tee {file}", [file])])
 	}
-	allowed([writing("tee notes.txt", ["notes.txt"])])
+	every file in ["notes.txt", "docs/makefiles.md", "src/justfiles.go"] { allowed([writing($"tee {file}", [file])]) }
 }
 
 test_packages_ask if {

@@ -34,9 +34,11 @@ const (
 //
 // Reads and Writes are the paths that the command is known to use, of its
 // redirections and of the arguments of well-known programs: cleaned, and relative
-// to where the line starts. A directory stands for all below it. For another
-// program they are empty, which says that nothing is known and not that nothing is
-// touched.
+// to where the line starts. Among them are what a link leads to, names that a program
+// makes up itself (a.gz, a.bak, a.out) and, for git, files that its arguments name and
+// the directory where it changes a work tree, though not its repository. A directory
+// stands for all below it. For another program they are empty, which says that nothing
+// is known and not that nothing is touched.
 //
 // # Opaque
 //
@@ -44,7 +46,7 @@ const (
 // expansion (parameter, command, arithmetic, pattern, tilde, brace, history), in
 // which case Argv has its source; a shell or interpreter takes its code from a file,
 // the input or an argument that is not parsed; arguments are a command for another
-// machine or container; a variable is set that programs or the shell obey; the
+// machine or container; a file lists the ones that are read; a variable is set that programs or the shell obey; the
 // directory is not known. All commands of a line are when bash and POSIX sh read it
 // differently, or a here-document or comment of it, when it changes what names mean (alias, enable, functions that change
 // the directory), or when it has characters that do not show.

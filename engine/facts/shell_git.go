@@ -94,7 +94,12 @@ func (r *reader) git(c *simple) {
 			}
 		}
 	}
-	for _, w := range gitOutputs(command, rest[1:]) {
+	uses := gitUses(command, rest[1:])
+	c.opaque = c.opaque || uses.opaque
+	for _, w := range uses.reads {
+		c.reads = append(c.reads, from(w))
+	}
+	for _, w := range slices.Concat(uses.writes, gitOutputs(command, rest[1:])) {
 		c.writes = append(c.writes, from(w))
 	}
 }

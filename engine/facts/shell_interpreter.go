@@ -52,6 +52,7 @@ func (r *reader) python(c *simple) {
 		use, ok := modules[module]
 		c.opaque = c.opaque || !ok || !known || slices.ContainsFunc(opts, option.unknown)
 		c.uses(use, rest)
+		c.opaque = c.opaque || module == "pytest" && named(rest)
 		return
 	}
 	c.interprets(pythonOptions)
@@ -62,4 +63,14 @@ func (r *reader) evaluator(c *simple) {
 	args := c.args()
 	c.opaque = c.opaque || len(args) == 0 || !slices.Contains(strings.Fields("--version --help -v -V -h test fmt lint check task install add remove build pm outdated info doc types"), args[0].text) ||
 		anyText(args, "-e", "--eval", "-p", "--print", "-r", "--preload", "-")
+}
+
+// pytest takes more arguments from the files that @ is in front of.
+func (r *reader) pytest(c *simple) {
+	c.uses(pytest, c.args())
+	c.opaque = c.opaque || named(c.args())
+}
+
+func named(args []word) bool {
+	return slices.ContainsFunc(args, func(w word) bool { return strings.HasPrefix(w.text, "@") })
 }

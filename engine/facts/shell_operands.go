@@ -24,15 +24,12 @@ func (c *simple) operands(use string, opts []option, operands []word) {
 	}
 	if before, ok := strings.CutSuffix(use, "."); ok {
 		use = before
-		if !slices.ContainsFunc(opts, func(o option) bool { return o.is(isWritten) }) {
+		if !slices.ContainsFunc(opts, func(o option) bool { return o.is(isWritten) && slices.Contains(elsewhere, o.name) }) {
 			c.writes = append(c.writes, word{".", true})
 		}
 	}
 	if len(operands) == 1 && (use == "c" || use == "m") && !anyOption(opts, "-t", "--target-directory") {
-		c.reads = append(c.reads, operands[0]) // a link to it comes here
-		c.writes = append(c.writes, word{".", true})
-		c.into(opts, append(operands, word{".", true}))
-		return
+		operands = append(slices.Clip(operands), word{".", true}) // a link to it comes here
 	}
 	switch name := strings.TrimPrefix(c.name(), "g"); {
 	case use == "c" && anyOption(opts, "--remove-source-files"),
@@ -44,6 +41,7 @@ func (c *simple) operands(use string, opts []option, operands []word) {
 	}
 	if use == "c" || use == "m" {
 		c.into(opts, operands)
+		c.pointed(opts, operands)
 	}
 	last := len(operands) - 1
 	if (use == "c" || use == "m") && anyOption(opts, "-t", "--target-directory") {
@@ -67,8 +65,14 @@ func (c *simple) operands(use string, opts []option, operands []word) {
 	}
 }
 
-// into adds the names that operands get in the directory where they are put.
+// elsewhere are the options that say where what is fetched or unpacked is put.
+var elsewhere = []string{"-O", "--output-document", "-P", "--directory-prefix", "-d", "--directory"}
+
+// into adds the names that operands get in the directory where they are put, and
+// those of what was there before.
 func (c *simple) into(opts []option, operands []word) {
+	before := len(c.writes)
+	defer func() { c.kept(opts, operands, c.writes[before:]) }()
 	add := func(dir word, sources []word) {
 		for _, s := range sources {
 			name := s.text
@@ -108,4 +112,50 @@ func (c *simple) split(opts []option, operands []word) {
 		}
 	}
 	c.writes = append(c.writes, prefix, word{path.Dir(prefix.text), prefix.known})
+}
+
+// kept adds the names under which a program keeps what it overwrites.
+func (c *simple) kept(opts []option, operands, into []word) {
+	suffix := word{"", true}
+	for _, o := range opts {
+		switch o.name {
+		case "-b", "--backup":
+			if suffix.text == "" {
+				suffix.text = "~"
+			}
+		case "-S", "--suffix":
+			suffix = o.value
+		}
+	}
+	if suffix.text == "" {
+		return
+	}
+	for _, w := range slices.Concat(operands[max(len(operands)-1, 0):], into) {
+		c.writes = append(c.writes, word{w.text + suffix.text, w.known && suffix.known})
+	}
+}
+
+// pointed adds what symbolic links lead to: it is relative to where they lie.
+func (c *simple) pointed(opts []option, operands []word) {
+	if !anyOption(opts, "-s", "--symbolic", "--symbolic-link") || anyOption(opts, "-r", "--relative") {
+		return
+	}
+	sources, dirs := operands, []word{}
+	for _, o := range opts {
+		if o.name == "-t" || o.name == "--target-directory" {
+			dirs = append(dirs, o.value)
+		}
+	}
+	if last := len(operands) - 1; len(dirs) == 0 && last > 0 {
+		link := operands[last]
+		sources, dirs = operands[:last], []word{link, {path.Dir(link.text), link.known}}
+	}
+	for _, dir := range dirs {
+		for _, s := range sources {
+			if s.known && !path.IsAbs(s.text) && dir.text != "." && s.text != "" {
+				to := word{dir.text + "/" + s.text, dir.known && s.known}
+				c.reads, c.writes = append(c.reads, to), append(c.writes, to)
+			}
+		}
+	}
 }

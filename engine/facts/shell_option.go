@@ -14,6 +14,7 @@ const (
 	isFlag    = 0
 	isValue   = ':'
 	isRead    = '<'
+	isList    = '&' // read, and names other files
 	isWritten = '>'
 	isCode    = '!' // the program runs what the value says
 	isStop    = '.' // no value, and no command is run
@@ -25,7 +26,7 @@ func grammarOf(spec string) grammar {
 	g := grammar{}
 	for name := range strings.FieldsSeq(spec) {
 		kind := byte(isFlag)
-		if last := name[len(name)-1]; strings.IndexByte(":<>!.?", last) >= 0 {
+		if last := name[len(name)-1]; strings.IndexByte(":<>!.?&", last) >= 0 {
 			name, kind = name[:len(name)-1], last
 		}
 		g[name] = kind
@@ -137,8 +138,9 @@ func (g grammar) long(name string) option {
 func (c *simple) files(opts []option) {
 	for _, o := range opts {
 		switch o.kind {
-		case isRead:
+		case isRead, isList:
 			c.reads = append(c.reads, o.value)
+			c.opaque = c.opaque || o.is(isList)
 		case isWritten:
 			c.writes = append(c.writes, o.value)
 		case isCode:

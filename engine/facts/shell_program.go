@@ -21,7 +21,8 @@ var alwaysOpaque = wordSet(`ssh mosh su chroot unshare nsenter setpriv runuser p
 		emacsclient nano pico socat m4 dc rlwrap dbus-send gdbus crontab fc history bind complete compgen compopt source . coproc mapfile readarray jobs
 		run-parts start-stop-daemon daemonize chpst s6-setuidgid gosu su-exec fakeroot proot bwrap firejail uwsgi sshpass telnet sqlite sqlite3 mongo mongosh
 		taskset chrt prlimit setarch linux32 linux64 i386 x86_64 uname26 choom uclampset numactl cgexec capsh sg newgrp ssh-agent dbus-run-session dbus-launch xvfb-run
-		unbuffer valgrind perf rr hyperfine faketime torsocks tsocks proxychains proxychains4 chronic ifne cpulimit catchsegv ld.so`)
+		unbuffer npx bunx pnpx sftp ftp lftp ncftp tftp autossh sshfs dbclient plink ssh-copy-id run0 dzdo please systemd-nspawn machinectl aa-exec runcon ansible ansible-playbook
+		nix-shell nix watchexec nodemon reflex xterm konsole gnome-terminal alacritty kitty pee vipe vidir sem tsp fzf dotenv cross-env env-cmd xdg-open open valgrind perf rr hyperfine faketime torsocks tsocks proxychains proxychains4 chronic ifne cpulimit catchsegv ld.so`)
 
 // loader is the name of the program that loads others.
 var loader = regexp.MustCompile(`^ld-(linux|musl)`)
@@ -62,6 +63,14 @@ var families = []family{
 	{regexp.MustCompile(`^(docker|podman|nerdctl|kubectl|oc|lxc|crictl|docker-compose|incus)$`), (*reader).container},
 	{regexp.MustCompile(`^(psql|mysql|mariadb|redis-cli)$`), (*reader).database},
 	{regexp.MustCompile(`^(deno|bun)$`), (*reader).evaluator},
+	{regexp.MustCompile(`^(npm|yarn|pnpm|poetry|pipenv|uv|conda|mamba|bundle|composer|direnv|asdf|mise|rbenv|pyenv|nodenv|hatch|pdm|rye|pipx|uvx)$`), (*reader).packages},
+	{regexp.MustCompile(`^(gzip|gunzip|pigz|unpigz|bzip2|bunzip2|xz|unxz|lzma|unlzma|zstd|unzstd|lz4|unlz4|compress|uncompress)$`), (*reader).compressor},
+	{regexp.MustCompile(`^(pytest|py\.test)$`), (*reader).pytest},
+	{regexp.MustCompile(`^gpg2?$`), (*reader).gpg},
+	{regexp.MustCompile(`^zip$`), (*reader).zip},
+	{regexp.MustCompile(`^patch$`), (*reader).patch},
+	{regexp.MustCompile(`^g?mktemp$`), (*reader).temporary},
+	{regexp.MustCompile(`^ssh-keygen$`), (*reader).keys},
 }
 
 func familyOf(name string) *family {

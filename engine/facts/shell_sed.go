@@ -16,10 +16,10 @@ func (r *reader) sed(c *simple) {
 	opts, operands := sedOptions.scan(c.args(), false)
 	c.files(opts)
 	c.opaque = c.opaque || slices.ContainsFunc(opts, option.unknown)
-	inPlace := false
+	inPlace, kept := false, word{"", true}
 	for _, o := range opts {
 		if o.is(isSuffix) {
-			inPlace = true
+			inPlace, kept = true, o.value
 			c.opaque = c.opaque || strings.ContainsAny(o.value.text, "/*") // the copy goes elsewhere
 		}
 	}
@@ -38,5 +38,10 @@ func (r *reader) sed(c *simple) {
 	c.reads = append(c.reads, operands...)
 	if inPlace {
 		c.writes = append(c.writes, operands...)
+	}
+	for _, f := range operands {
+		if inPlace && kept.text != "" {
+			c.writes = append(c.writes, word{f.text + kept.text, f.known && kept.known})
+		}
 	}
 }

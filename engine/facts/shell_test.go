@@ -2,6 +2,7 @@ package facts_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -177,7 +178,7 @@ func TestShellWrappers(t *testing.T) {
 		{"xargs -0 -n 1 -a list rm -f", "xargs: rm_-f <list ?"},
 		{"xargs -I{} sh -c 'rm x'", "xargs: sh: rm_x >x ?"},
 		{"nice -10 rm x; nice -n 5 rm y", "nice: rm_x >x\nnice: rm_y >y"},
-		{"nohup setsid -f stdbuf -oL rm x", "nohup: setsid: stdbuf: rm_x >x"},
+		{"nohup setsid -f stdbuf -oL rm x", "nohup:  >nohup.out\nnohup: setsid: stdbuf: rm_x >x"},
 		{"timeout -k 5 10 rm x", "timeout: rm_x >x"},
 		{"timeout 10", "timeout_10 ?"},
 		{"timeout $N rm x", "timeout: rm_x >x ?"},
@@ -213,8 +214,8 @@ func TestShellWrappers(t *testing.T) {
 		{`find . -execdir rm x +`, "find: rm_x_+ >+ >x ?\nfind_._-execdir_rm_x_+ <."},
 		{"find -delete -fprint out", "find_-delete_-fprint_out <. >. >out"},
 		{"find . -exec", "find_._-exec <. ?"},
-		{"flock f -c 'rm x'", "flock_f_-c_rm x ?"},
-		{"flock -n f rm x", "flock: rm_x >x"},
+		{"flock f -c 'rm x'", "flock:  >f\nflock_f_-c_rm x ?"},
+		{"flock -n f rm x", "flock:  >f\nflock: rm_x >x"},
 		{"busybox", "busybox"},
 		{"sudo -u", "sudo_-u"},
 		{"nohup", "nohup ?"},
@@ -231,7 +232,7 @@ func TestShellWrappers(t *testing.T) {
 
 // Code that is not parsed, other machines, and variables that programs obey.
 func TestShellOpaque(t *testing.T) {
-	for _, line := range []string{
+	opaqueLines(t, []string{
 		"python -c 'x'", "python3", "python3 - x", "node -e x", "perl -pi -e x f", "ruby -x", "php -r x", "deno eval x",
 		"awk 'BEGIN{system(\"id\")}'", "awk '{print > \"x\"}'", "awk '{print | \"sh\"}'", "awk -f x", "awk -i inplace x", "awk", "awk 'BEGIN{ARGV[1]=x}'", "sed -i../x p f", "tar xPf a",
 		"sed 's/a/b/e' f", "sed -n '1w x' f", "sed 's/a/b/w x' f", "sed e f", "sed -f x", "sed '1e id' f", "sed -e p -e 'r x' f",
@@ -259,16 +260,23 @@ func TestShellOpaque(t *testing.T) {
 		"split --unheard a", "sqlite3 a b", "make -f -", "make --file=-", "make -f- all", "make CC=x", "make -f /dev/stdin", "taskset 1 rm x", "chrt 1 x", "prlimit x", "setarch x y", "ld-linux-x86-64.so.2 x",
 		"/lib64/ld-linux-x86-64.so.2 /bin/rm x", "ssh-agent x", "dbus-run-session x", "unbuffer x", "valgrind x", "perf stat x", "mysql --pager=x -e y", "mysql --pag=x -e y", "psql -c 'a \\g |x'",
 		"psql -ox -c y", "mongosh x", "gcc -MFx a.c", "gcc -Wl,-Map=x a.c", "gcc @x", "ld -Map=x a.o",
-	} {
-		got, err := facts.ParseShell(line)
-		if err != nil {
-			t.Errorf("%s: %v", line, err)
-		}
-		opaque := false
-		for _, c := range got {
-			opaque = opaque || c.Opaque
-		}
-		if !opaque {
+	})
+}
+
+func parsed(t *testing.T, line string) []call.Command {
+	t.Helper()
+	got, err := facts.ParseShell(line)
+	if err != nil {
+		t.Errorf("%s: %v", line, err)
+	}
+	return got
+}
+
+func opaqueLines(t *testing.T, lines []string) {
+	t.Helper()
+	for _, line := range lines {
+		got := parsed(t, line)
+		if !slices.ContainsFunc(got, func(c call.Command) bool { return c.Opaque }) {
 			t.Errorf("%s: nothing of %q is opaque", line, saidAll(got))
 		}
 	}
@@ -282,11 +290,7 @@ func TestShellKnown(t *testing.T) {
 		"awk -F: '{print $1, $NF}' f", "set -euo pipefail; make", "if [ -f x ]; then cat x; fi", "[[ -f x ]] && cat x", "mkdir -p a/b && touch a/b/c", "x=1; ls",
 		"cat a 2>/dev/null || true", "curl -sSL -o out https://x.example/a", "tar czf a.tgz src", "docker ps", "psql --version", "timeout 60 go build ./...", "CGO_ENABLED=0 go build -o bin/x .",
 	} {
-		got, err := facts.ParseShell(line)
-		if err != nil {
-			t.Errorf("%s: %v", line, err)
-		}
-		for _, c := range got {
+		for _, c := range parsed(t, line) {
 			if c.Opaque {
 				t.Errorf("%s: %s", line, said(c))
 			}

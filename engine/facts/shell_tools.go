@@ -18,7 +18,7 @@ func (r *reader) dd(c *simple) {
 var tarOptions = grammarOf(`-A -c -d -r -t -u -x -k -U -W -O -m -o -p -S -l -h -i -n -M -v -w -z -j -J -Z -a -B -R -K: -L:
 	--extract --get --create --list --append --update --diff --compare --gzip --gunzip --bzip2 --xz --zstd --auto-compress --verbose --keep-old-files --skip-old-files
 	--exclude-vcs --totals --numeric-owner --same-owner --no-same-owner --preserve-permissions --no-same-permissions --wildcards --no-recursion --dereference --sort:
-	--null --to-stdout --touch --sparse --ignore-failed-read --version --help -f: --file: -C> --directory> -T< --files-from< -X< --exclude-from< -I! --use-compress-program! --to-command! --checkpoint-action! --info-script! --new-volume-script! -F! --rsh-command! --rmt-command! -g> --listed-incremental> --index-file> --exclude: --transform! --xform! -b: -N: -V: -H: --format: --strip-components: --owner: --group: --mode: --mtime: -P --absolute-names`)
+	--null --to-stdout --touch --sparse --ignore-failed-read --version --help -f: --file: -C> --directory> -T& --files-from& -X< --exclude-from< -I! --use-compress-program! --to-command! --checkpoint-action! --info-script! --new-volume-script! -F! --rsh-command! --rmt-command! -g> --listed-incremental> --index-file> --exclude: --transform! --xform! -b: -N: -V: -H: --format: --strip-components: --owner: --group: --mode: --mtime: -P --absolute-names`)
 
 // tar reads its members or writes them, depending on a letter.
 func (r *reader) tar(c *simple) {
@@ -54,12 +54,32 @@ func (r *reader) tar(c *simple) {
 		c.writes = append(c.writes, word{".", true})
 	case !extracts && !lists:
 		c.reads = append(c.reads, operands...)
+		c.reads = append(c.reads, c.from(opts, operands)...)
 	}
+}
+
+// from is what the members of an archive are called where -C leads.
+func (c *simple) from(opts []option, operands []word) (members []word) {
+	dirs := 0
+	for _, o := range opts {
+		if o.name != "-C" && o.name != "--directory" {
+			continue
+		}
+		if dirs++; dirs > 1 {
+			c.opaque = true // each starts where the one before leads
+		}
+		for _, m := range operands {
+			if !path.IsAbs(m.text) {
+				members = append(members, word{o.value.text + "/" + m.text, o.value.known && m.known})
+			}
+		}
+	}
+	return members
 }
 
 // compilerRuns are beginnings of words that hold options of another program, options
 // of an unseen file, or the names of files to write.
-var compilerRuns = []string{"-Wl,", "-Wp,", "-Wa,", "@", "-MF", "-MJ", "-save-temps", "-fplugin", "-specs", "-fdump", "-fprofile", "-ftime-trace", "-dump", "--"}
+var compilerRuns = []string{"-Wl,", "-Wp,", "-Wa,", "@", "-MF", "-MJ", "-save-temps", "-fplugin", "-specs", "-fdump", "-fprofile", "-ftime-trace", "-fstack-usage", "-fcallgraph", "-gsplit-dwarf", "-dump", "--"}
 
 func (r *reader) compiler(c *simple) {
 	c.uses(programs[c.name()], c.args())
@@ -67,6 +87,7 @@ func (r *reader) compiler(c *simple) {
 		c.opaque = c.opaque || a.text != "-MF" && a.text != "-MJ" &&
 			slices.ContainsFunc(compilerRuns, func(run string) bool { return strings.HasPrefix(a.text, run) })
 	}
+	c.made()
 }
 
 // make finds rules that come from the input, and variables, which hold code.
@@ -80,8 +101,8 @@ func (r *reader) make(c *simple) {
 	c.opaque = c.opaque || slices.ContainsFunc(operands, func(w word) bool { return strings.Contains(w.text, "=") })
 }
 
-var curlOptions = grammarOf(`-o> --output> --output-dir> -D> --dump-header> -c> --cookie-jar> --trace> --trace-ascii> --stderr> --hsts> --etag-save> --libcurl> --alt-svc>
-	-T< --upload-file< -E< --cert< --key< --cacert< --capath< --netrc-file< --etag-compare< -K! --config! -O --remote-name --remote-name-all -J
+var curlOptions = grammarOf(`-o> --output> --output-dir> -D> --dump-header> -c> --cookie-jar> --trace> --trace-ascii> --stderr> --hsts> --etag-save> --libcurl> --alt-svc> --ssl-sessions>
+	-T< --upload-file< -E< --cert< --key< --cacert< --capath< --proxy-cert< --proxy-key< --crlfile< --netrc-file< --etag-compare< -K! --config! -O --remote-name --remote-name-all -J
 	-d: --data: --data-raw: --data-binary: --data-urlencode: --data-ascii: --json: --variable: -F: --form: --form-string: -b: --cookie: -H: --header: --proxy-header: --url:
 	-A: --user-agent: -C: -e: --referer: -m: --max-time: --connect-timeout: -P: -Q: --quote: -r: --range: -t: -u: --user: -U: --proxy-user: -w: --write-out: -x: --proxy: -X: --request: -y: -Y: -z:
 	--retry: --retry-delay: --retry-max-time: --resolve: --connect-to: --interface: --limit-rate: --max-filesize: --max-redirs: --proto: --proto-default: --tls-max: --ciphers: --engine! --dns-servers: --doh-url: --noproxy: --socks5: --socks5-hostname: --unix-socket: --abstract-unix-socket: --aws-sigv4: --oauth2-bearer: --request-target: --rate: --pass: --pubkey<`)
@@ -92,6 +113,7 @@ func (r *reader) curl(c *simple) {
 	c.files(opts)
 	for _, o := range opts {
 		v := o.value.text
+		c.opaque = c.opaque || strings.HasPrefix(o.name, "--expand-") // of variables
 		switch o.name {
 		case "-d", "--data", "--data-binary", "--data-ascii", "--json", "-H", "--header", "--proxy-header", "-w", "--write-out", "--variable", "--data-urlencode":
 			if _, file, ok := strings.Cut(v, "@"); ok && (strings.HasPrefix(v, "@") || o.name == "--data-urlencode" || o.name == "--variable") {
@@ -126,7 +148,7 @@ func (r *reader) curl(c *simple) {
 		if len(u.text) > 5 && strings.EqualFold(u.text[:5], "file:") {
 			c.reads = append(c.reads, word{path.Clean("/" + strings.TrimLeft(strings.TrimPrefix(u.text[5:], "//localhost"), "/")), u.known})
 		}
-		c.opaque = c.opaque || strings.ContainsAny(u.text, "{}[]") // curl makes several URLs of these
+		c.opaque = c.opaque || strings.ContainsAny(u.text, "{}[]") || strings.HasPrefix(u.text, "@") // curl makes several URLs of these
 	}
 }
 

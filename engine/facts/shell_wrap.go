@@ -71,6 +71,9 @@ func (r *reader) unwrap(c simple, w wrapper) places {
 	for _, o := range rest[:min(w.operands, len(rest))] {
 		c.opaque = c.opaque || !o.known
 	}
+	if own := c.own(rest); len(own) > 0 { // by itself, since the command does not get it
+		r.emit(simple{via: append(slices.Clip(c.via), c.name()), writes: own, at: c.at})
+	}
 	rest = rest[min(w.operands, len(rest)):]
 	if len(rest) == 0 {
 		return r.asItIs(c, !w.itself)
@@ -89,6 +92,17 @@ func (r *reader) unwrap(c simple, w wrapper) places {
 		return end // the only ones that run builtins of this shell
 	}
 	return c.at
+}
+
+// own is what a wrapper writes besides the command in it.
+func (c *simple) own(rest []word) []word {
+	switch {
+	case c.name() == "nohup" && len(rest) > 0:
+		return []word{{"nohup.out", true}}
+	case c.name() == "flock":
+		return rest[:min(1, len(rest))]
+	}
+	return nil
 }
 
 func (r *reader) asItIs(c simple, opaque bool) places {
@@ -230,6 +244,8 @@ func (r *reader) find(c simple) places {
 			c.writes = append(c.writes, starts...)
 		case "-fprint", "-fprint0", "-fls", "-fprintf":
 			c.writes = append(c.writes, next())
+		case "-newer", "-anewer", "-cnewer", "-samefile":
+			c.reads = append(c.reads, next())
 		case "-files0-from":
 			c.reads = append(c.reads, next())
 			c.opaque = true

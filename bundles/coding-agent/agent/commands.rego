@@ -148,7 +148,17 @@ doubts contains "work that is not kept elsewhere would be lost" if {
 doubts contains "work that is not kept elsewhere would be lost" if {
 	some c in input.facts.commands
 	some path in c.writes
-	regex.match(`(?:^|/)\.git(?:/|$)`, path)
+	regex.match(`(?i)(?:^|/)\.git(?:/|$)`, path)
+}
+
+# METADATA
+# title: A command takes in files that are ignored, which may hold secrets
+doubts contains "files that are ignored on purpose would be taken in" if {
+	some c in input.facts.commands
+	c.name == "git"
+	"add" in c.argv
+	some word in c.argv
+	regex.match(`^(?:-[a-zA-Z]*f[a-zA-Z]*|--f.*)$`, word)
 }
 
 # METADATA
@@ -186,16 +196,25 @@ doubts contains "it may show files that it does not name" if {
 _sweeps(c) if {
 	c.name in {"diff", "egrep", "fgrep", "grep", "zgrep"}
 	some word in c.argv
-	regex.match(`^(?:-[a-zA-Z0-9]*[rR].*|--(?:de)?re.*|-[a-zA-Z]*d|--dir.*|-drecurse)$`, word)
+	regex.match(`^(?:-[a-zA-Z0-9]*[rR].*|--(?:re|der|di).*|-[a-zA-Z]*d|-drecurse)$`, word)
 	not _narrowed(c)
 }
 
-# Searches of hidden and ignored files, and of those that a pattern takes back in.
+_sweeps(c) if _fills(c)
+
+# Searches of hidden and ignored files, and of those that a pattern takes back in. The
+# letters behind -t and -T are a kind of files.
 _sweeps(c) if {
 	c.name == "rg"
 	some word in c.argv
-	regex.match(`^(?:-[a-zA-Z0-9]*[u.].*|--hidden|--no-ignore.*|--unrestricted|-[a-zA-Z0-9]*g.*|--i?glob.*)$`, word)
+	regex.match(`^(?:-[a-su-zA-SU-Z0-9]*[gu.].*|--hidden|--no-ignore.*|--unrestricted|--i?glob.*)$`, word)
 	not _narrowed(c)
+}
+
+# A kind of files may be one of hidden files.
+_sweeps(c) if {
+	c.name == "rg"
+	regex.match(`(?s) (?:--type-add.*|(?:-[a-zA-Z0-9]*t|--type)[ =]?(?:all|sh) )`, $"{concat(" ", c.argv)} ")
 }
 
 _sweeps(c) if {
@@ -217,6 +236,19 @@ _sweeps(c) if {
 	regex.match(`^(?:--all|--branches.*|--remotes.*|--tags.*|--glob.*|--reflog|--walk-reflogs|-g)$`, range)
 }
 
+# Of two directories, what is in both is compared, or in one of them.
+_fills(c) if {
+	c.name == "diff"
+	some path in c.reads
+	paths.whole(path)
+}
+
+_fills(c) if {
+	c.name == "diff"
+	some word in c.argv
+	regex.match(`^(?:-[a-zA-Z0-9]*[NP].*|--new-f.*|--unid.*)$`, word)
+}
+
 # Every pattern is one of files of some kind, and there is one.
 _narrowed(c) if {
 	patterns := {kind |
@@ -228,7 +260,7 @@ _narrowed(c) if {
 	every p in patterns {
 		regex.match(`^\*\.[a-zA-Z0-9]+$`, p)
 	}
-	every word in c.argv { not regex.match(`^(?:-[a-zA-Z0-9]*[gu.].*|--hidden|--no-ignore.*|--unrestricted|--iglob.*)$`, word) }
+	every word in c.argv { not regex.match(`^(?:-[a-su-zA-SU-Z0-9]*[gu.].*|--hidden|--no-ignore.*|--unrestricted|--iglob.*)$`, word) }
 }
 
 # METADATA
@@ -245,8 +277,10 @@ _searches(c) if c.name in {"ack", "ag", "rg", "rsync", "tar", "zip"}
 _searches(c) if {
 	c.name in {"cp", "diff", "egrep", "fgrep", "grep", "mv", "zgrep"}
 	some word in c.argv
-	regex.match(`^(?:-[a-zA-Z0-9]*[rRa].*|--(?:de)?re.*|--archive|-[a-zA-Z]*d|--dir.*)$`, word)
+	regex.match(`^(?:-[a-zA-Z0-9]*[rRa].*|--(?:re|der|di).*|--archive|-[a-zA-Z]*d)$`, word)
 }
+
+_searches(c) if _fills(c)
 
 _searches(c) if {
 	c.name == "git"

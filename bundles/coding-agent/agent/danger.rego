@@ -90,6 +90,14 @@ persists if {
 
 persists if _names & {"at", "batch", "chkconfig", "schtasks", "ssh-copy-id", "systemd-run", "update-rc.d"} != set()
 
+# Other names of config.
+persists if {
+	some c in input.facts.commands
+	c.name in {"npm", "pnpm"}
+	c.argv[1] in {"c", "set"}
+	not c.argv[2] in {"get", "list", "ls"}
+}
+
 persists if {
 	some c in input.facts.commands
 	c.name in {"launchctl", "loginctl", "npm", "pip", "pip3", "systemctl"}

@@ -34,9 +34,9 @@ _option(w, forms) if {
 	regex.match(forms, word)
 }
 
-_forced(w) if _option(w, `^(?:-[a-zA-Z]*f[a-zA-Z]*|--force.*|--mirror|\+.+)$`)
+_forced(w) if _option(w, `^(?:-[a-zA-Z]*f[a-zA-Z]*|--force.*|--m.*|\+.+)$`)
 
-_removing(w) if _option(w, `^(?:-[a-zA-Z]*d[a-zA-Z]*|--delete|--prune|--mirror|:.+)$`)
+_removing(w) if _option(w, `^(?:-[a-zA-Z]*d[a-zA-Z]*|--de.*|--pru.*|--m.*|:.+)$`)
 
 _destinations(w) := {name |
 	some i, word in array.slice(w, 1, count(w))
@@ -64,7 +64,7 @@ overwrites if {
 overwrites if {
 	some w in _pushes
 	_rewrites(w)
-	_option(w, `^(?:--mirror|--all|--branches|--prune)$`)
+	_option(w, `^(?:--m.*|--al.*|--b.*|--pru.*)$`)
 }
 
 # What HEAD, @ and patterns stand for is not in the line.
@@ -89,22 +89,22 @@ discards if {
 
 _discards(w) if {
 	w[0] == "reset"
-	_option(w, `^--(?:hard|merge|keep)$`)
+	_option(w, `^--(?:ha|me|k).*$`)
 }
 
 _discards(w) if {
 	w[0] == "clean"
-	_option(w, `^(?:-[a-zA-Z]*f[a-zA-Z]*|--force)$`)
+	_option(w, `^(?:-[a-zA-Z]*f[a-zA-Z]*|--f.*)$`)
 }
 
 _discards(w) if {
 	w[0] in {"checkout", "restore", "switch"}
-	_option(w, `^(?:\.|--|-f|--force|--discard-changes|--worktree)$`)
+	_option(w, `^(?:\.|--|-[a-zA-Z]*f[a-zA-Z]*|--f.*|--di.*|--w.*)$`)
 }
 
 _discards(w) if {
 	w[0] in {"branch", "tag", "worktree", "update-ref", "remote"}
-	_option(w, `^(?:-[a-zA-Z]*[dDf][a-zA-Z]*|--delete|--force|remove|prune)$`)
+	_option(w, `^(?:-[a-zA-Z]*[dDf][a-zA-Z]*|--de.*|--forc.*|remove|prune)$`)
 }
 
 _discards(w) if {

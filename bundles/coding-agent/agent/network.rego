@@ -83,9 +83,14 @@ uploads if {
 uploads if {
 	some c in input.facts.commands
 	c.name in _fetchers
-	some word in c.argv
-	regex.match(`^(?:-[a-zA-Z]*[dFT]|--(?:data[a-z-]*|form|upload-file|json|post-file|body-file)=?)?@?-$|@-$`, word)
+	some i, word in c.argv
+	_sends(c, i, word)
 }
+
+_sends(_, _, word) if regex.match(`^(?:-[a-zA-Z]*[dFT]|--(?:data[a-z-]*|form|upload-file|json|post-file|body-file)=?)-$|[@<]-$`, word)
+
+# By itself, it may as well be where what is fetched goes.
+_sends(c, i, "-") if regex.match(`^(?:-[a-zA-Z]*[dFT]|--(?:data[a-z-]*|form|upload-file|json|post-file|body-file))$`, c.argv[i - 1])
 
 uploads if {
 	some c in input.facts.commands

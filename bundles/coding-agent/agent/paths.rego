@@ -8,7 +8,7 @@ package agent.paths
 
 import rego.v2
 
-_before := `(?im)(?:^|[/=@:,;<>"'\s\x60\[\]{}()|&])`
+_before := `(?im)(?:^|[/=@:,;<>"'\s\x60\[\]{}()|&*])`
 
 # METADATA
 # title: One of these lines may name a place of credentials
@@ -98,8 +98,12 @@ _pipelines := [
 	`\.(?:circleci|husky|buildkite|drone|woodpecker|travis|tekton)`,
 	`(?:Jenkinsfile|azure-pipelines|bitbucket-pipelines|cloudbuild|buildspec|appveyor)`,
 	`\.(?:pre-commit-config|lefthook|envrc|mcp\.json|vscode|devcontainer|gitattributes|gitmodules)`,
-	`(?:lefthook|CODEOWNERS|AGENTS\.md|CLAUDE\.md)`,
-	$`(?:Makefile|GNUmakefile|Dockerfile|setup\.py|conftest\.py|package\.json){_end}`,
+	`\.(?:idea|zed|windsurf|cursorrules|clinerules|exrc|gdbinit|lldbinit|nvim\.lua|pnpmfile|bazelrc)`,
+	`\.cargo/config`,
+	`(?:lefthook|CODEOWNERS|AGENTS\.md|CLAUDE\.md|GEMINI\.md)`,
+	$`(?:Dockerfile|Justfile|Rakefile|Taskfile\.ya?ml|setup\.py|conftest\.py|package\.json){_end}`,
+	# Make makes its own file anew, of Makefile.sh for one.
+	$`(?:s\.)?(?:GNU)?Makefile(?:\.[^/]*)?{_end}`,
 ]
 
 # METADATA
