@@ -7,59 +7,14 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// lintHeads warns of a field in the head of a rule that takes away, which a call
-// need not have: without it the rule is undefined and takes nothing away.
+// lintHeads warns of an argument in the head of a rule that takes away, unless all
+// the tools that the rule is for require it.
 func (v *vetting) lintHeads(o CheckOptions) {
-	v.written(func(m *module, r *ast.Rule) {
-		word := v.wordOf(m, r)
-		if r.Head.Key == nil || !slices.Contains([]string{"deny", "ask", "limit"}, word) {
-			return
+	v.optionalHeads(func(m *module, r *ast.Rule, ref ast.Ref, g guard) {
+		if mayBeRequired(ref, g) && !v.required(o, r, ref) {
+			v.warn(r.Location, "head_optional", headAdvice, ref, v.wordOf(m, r))
 		}
-		needed := neededBy(r.Body)
-		walkStrict(r.Head.Key, func(ref ast.Ref) {
-			if optional(ref) && !needed[ref.String()] && !v.required(o, r, ref) {
-				v.warn(r.Location, "head_optional",
-					"without %s this %s is no more; ask for it in the body, write a template string, or object.get with a default", ref, word)
-			}
-		})
 	})
-}
-
-// optional says that an input may lack ref.
-func optional(ref ast.Ref) bool {
-	s := ref.String()
-	for _, open := range []string{"input.args.", "input.args[", "input.principal.claims.", "input.principal.claims[", "input.asserted.context.", "input.asserted.context[", "input.facts."} {
-		if strings.HasPrefix(s, open) {
-			return true
-		}
-	}
-	return false
-}
-
-// neededBy are the references without which the body does not hold anyway.
-func neededBy(b ast.Body) map[string]bool {
-	out := map[string]bool{}
-	for _, e := range b {
-		if e.IsNegated() || e.IsEvery() || e.IsOr() {
-			continue
-		}
-		walkStrict(e, func(ref ast.Ref) { out[ref.String()] = true })
-	}
-	return out
-}
-
-// walkStrict calls f for the references in x that must be defined for x to be:
-// not those in template strings and comprehensions, nor in a get with a default.
-func walkStrict(x any, f func(ast.Ref)) {
-	ast.NewGenericVisitor(func(x any) bool {
-		switch x := x.(type) {
-		case *ast.TemplateString, *ast.ArrayComprehension, *ast.SetComprehension, *ast.ObjectComprehension:
-			return true
-		case ast.Ref:
-			f(x)
-		}
-		return false
-	}).Walk(x)
 }
 
 // lintMetadata warns of public rules without a title. Each rule of a word has one;

@@ -19,6 +19,19 @@ var enums = map[string][]string{
 	"tool.class":            {"read", "write", "destructive", "unclassified"},
 	"principal.kind":        {"agent", "user", "service"},
 	"principal.auth.method": {"jwt", "mtls", "uid", "token", "asserted"},
+	"tool.sensitivity":      {"pii", "pci", "secret", "memory"},
+	"facts.urls.scheme":     {"http", "https"},
+	"facts.paths.mode":      {call.ModeRead, call.ModeAppend, call.ModeWrite, call.ModeList, call.ModeRemove},
+}
+
+// textForms are the forms of the texts that have one which authors miss.
+var textForms = map[string]string{
+	"session.labels":      `^[a-z0-9_.:-]*$`,
+	"facts.urls.host":     `^[^A-Z/@?#:]*$`, // of wildcards too: both are asked for in one list
+	"facts.urls.wildcard": `^[^A-Z/@?#:]*$`,
+	"facts.urls.method":   `^[A-Z-]*$`,
+	"facts.urls.path":     `^(/[^?#]*)?$`,
+	"facts.paths.path":    `^([^/].*)?$`,
 }
 
 func schemaOf(t *testing.T, typ reflect.Type, path string) map[string]any {
@@ -30,6 +43,9 @@ func schemaOf(t *testing.T, typ reflect.Type, path string) map[string]any {
 		s := map[string]any{"type": "string"}
 		if e, ok := enums[path]; ok {
 			s["enum"] = e
+		}
+		if p, ok := textForms[path]; ok {
+			s["pattern"] = p
 		}
 		return s
 	case typ.Kind() == reflect.Bool:
@@ -104,6 +120,11 @@ func TestInputsFitTheSchema(t *testing.T) {
 		{name: "all facts", give: func(in *call.Input) { *in = *full }},
 		{name: "nil lists are empty lists", give: func(in *call.Input) { in.Tool.Tags, in.Session.Labels = nil, nil }},
 		{name: "unknown class", give: func(in *call.Input) { in.Tool.Class = "harmless" }, bad: true},
+		{name: "unknown sensitivity", give: func(in *call.Input) { in.Tool.Sensitivity = []string{"pij"} }, bad: true},
+		{name: "unknown mode", give: func(in *call.Input) { in.Facts.Paths = []call.Path{{Mode: "reda"}} }, bad: true},
+		{name: "a host in upper case", give: func(in *call.Input) { in.Facts.URLs = []call.URL{{Scheme: "http", Host: "A.example"}} }, bad: true},
+		{name: "an absolute path", give: func(in *call.Input) { in.Facts.Paths = []call.Path{{Path: "/etc", Mode: "read"}} }, bad: true},
+		{name: "unknown scheme", give: func(in *call.Input) { in.Facts.URLs = []call.URL{{Scheme: "ftp"}} }, bad: true},
 		{name: "unknown kind of principal", give: func(in *call.Input) { in.Principal.Kind = "robot" }, bad: true},
 	}
 	for _, tt := range tests {

@@ -110,8 +110,10 @@ func (v *vetting) errors() []Finding {
 		v.checkBodies()
 		v.checkTruth()
 		v.checkNames()
+		v.checkHeads()
 	}
-	return inOrder(v.findings)
+	v.findings = inOrder(v.findings)
+	return v.findings
 }
 
 func (v *vetting) refuse(l *ast.Location, code, format string, args ...any) {

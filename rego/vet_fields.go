@@ -20,8 +20,11 @@ func (v *vetting) checkFields() {
 		s := f.scopes[r]
 		walkOwn(r, func(e *ast.Expr) {
 			ast.WalkRefs(e, func(ref ast.Ref) bool {
-				if !ref.HasPrefix(ast.InputRootRef) { // those are known to OPA
+				// OPA knows the input, where its keys are written out.
+				if !ref.HasPrefix(ast.InputRootRef) || !ref.IsGround() {
 					v.checkField(e.Location, f, s, ref)
+				}
+				if !ref.HasPrefix(ast.InputRootRef) {
 					v.checkKeys(e, f, s, ref)
 				}
 				return false
@@ -33,18 +36,21 @@ func (v *vetting) checkFields() {
 }
 
 func (v *vetting) checkField(l *ast.Location, f *flow, s scope, ref ast.Ref) {
-	var m meaning
-	for i := range ref {
-		if i == 0 {
-			if _, ok := ref[0].Value.(ast.Var); !ok || ref.HasPrefix(ast.DefaultRootRef) {
-				return
-			}
-			m = f.mean(ref[0], s, start(nil))
-			continue
+	if _, ok := ref[0].Value.(ast.Var); !ok || ref.HasPrefix(ast.DefaultRootRef) {
+		return
+	}
+	m := f.meanPrefix(ref, 1, s, start(nil))
+	for _, t := range ref[1:] {
+		keys, ok := f.keys(t, s, start(nil))
+		if !ok {
+			keys = []ast.Value{t.Value}
 		}
-		next := step(m, ref[i].Value)
-		if v.refuseField(l, m, next, ref[i].Value) {
+		next := f.steps(m, []*ast.Term{t}, s, start(nil))
+		if v.refuseField(l, m, next, keys[0]) {
 			return
+		}
+		for _, k := range keys {
+			v.hinting(func() { v.refuseField(l, m, step(m, k), k) })
 		}
 		m = next
 	}
@@ -52,24 +58,31 @@ func (v *vetting) checkField(l *ast.Location, f *flow, s scope, ref ast.Ref) {
 
 // refuseField refuses a step to where nothing is.
 func (v *vetting) refuseField(l *ast.Location, from, to meaning, key ast.Value) bool {
-	if !to.known || len(from.nodes) == 0 || len(to.nodes)+len(to.consts) > 0 {
+	name, named := key.(ast.String)
+	switch {
+	case !to.known || to.size() > 0:
+		return false
+	case len(from.nodes) > 0 && named:
+		n := from.nodes[0]
+		v.refuse(l, "field_unknown", "%s has no field %s%s", n.path, string(name), didYouMean(string(name), n.names()))
+		return true
+	case len(from.nodes) > 0:
+		n := from.nodes[0]
+		v.refuse(l, "field_unknown", "%s is %s, and nothing is inside it", n.path, n.kindOf())
+		return true
+	case len(from.made) > 0 && named && !from.data:
+		v.refuse(l, "field_unknown", "what the rules make here has no field %s", string(name))
+		return true
+	default:
 		return false
 	}
-	n := from.nodes[0]
-	if name, ok := key.(ast.String); ok {
-		v.refuse(l, "field_unknown", "%s has no field %s%s", n.path, string(name), didYouMean(string(name), n.names()))
-	} else {
-		v.refuse(l, "field_unknown", "%s is %s, and nothing is inside it", n.path, n.kindOf())
-	}
-	return true
 }
 
 // checkConstants looks at what e compares.
 func (v *vetting) checkConstants(f *flow, s scope, e *ast.Expr) {
 	for _, w := range e.With {
 		if ref, ok := w.Target.Value.(ast.Ref); ok && ref.HasPrefix(ast.InputRootRef) {
-			v.checkReplaced(w.Location, f, ref, f.mean(w.Value, s, start(nil)))
-			v.compare(w.Location, f.meanRef(ref, s, start(nil)), f.mean(w.Value, s, start(nil)))
+			v.checkReplaced(f, s, w, ref)
 		}
 	}
 	if !e.IsCall() {
@@ -83,17 +96,62 @@ func (v *vetting) checkConstants(f *flow, s scope, e *ast.Expr) {
 		v.checkMember(e.Location, of(0), of(1), f.elements(e.Operand(1), s, start(e)))
 	case op.Equal(ast.MemberWithKey.Ref()):
 		v.checkMember(e.Location, of(1), of(2), f.elements(e.Operand(2), s, start(e)))
-	case op.Equal(ast.StartsWith.Ref()):
-		v.checkPrefix(e.Location, of(0), e.Operand(1), "")
-	case op.Equal(ast.GlobMatch.Ref()):
-		v.checkPrefix(e.Location, of(2), e.Operand(0), `*?[{\!`)
+	case op.Equal(ast.And.Ref()), op.Equal(ast.Minus.Ref()):
+		v.checkSets(e.Location, f, s, e, e.Operand(0), e.Operand(1))
+	case op.Equal(ast.Intersection.Ref()):
+		if sets, ok := e.Operand(0).Value.(ast.Set); ok {
+			all := sets.Slice()
+			for i := range all[1:] {
+				v.checkSets(e.Location, f, s, e, all[i], all[i+1])
+			}
+		}
+	case op.Equal(ast.ObjectSubset.Ref()):
+		v.checkSubset(e.Location, of(0), e.Operand(1).Value)
 	case op.Equal(ast.ObjectGet.Ref()):
-		v.checkGet(e.Location, f, of(0), e.Operand(1).Value)
+		v.checkGet(e.Location, f, s, of(0), e.Operand(1))
+	case op.String() == "data.callgate.lib.role":
+		v.checkRole(e.Location, of(0))
+	case op.Equal(ast.ObjectFilter.Ref()):
+		names, _ := constantKeys(e.Operand(1).Value)
+		v.checkPaths(e.Location, of(0), pathsOf(names))
+	case op.Equal(ast.JSONFilter.Ref()):
+		paths, _ := constantPaths(e.Operand(1).Value)
+		v.checkPaths(e.Location, of(0), paths)
+	default:
+		v.checkText(e, of)
+	}
+}
+
+// checkRole refuses what is no name of a role: lib.role takes one.
+func (v *vetting) checkRole(l *ast.Location, m meaning) {
+	if kinds := kindsOfMeaning(m); len(kinds) > 0 && !slices.Contains(kinds, "string") {
+		v.refuse(l, "type", "lib.role takes the name of one role, and this is %s", strings.Join(kinds, " or "))
+	}
+}
+
+// checkSets compares the elements of two sets.
+func (v *vetting) checkSets(l *ast.Location, f *flow, s scope, e *ast.Expr, a, b *ast.Term) {
+	x, y := f.elements(a, s, start(e)), f.elements(b, s, start(e))
+	v.compare(l, x, y)
+	v.compare(l, y, x)
+}
+
+// checkPaths refuses a choice of fields that are not there.
+func (v *vetting) checkPaths(l *ast.Location, m meaning, paths [][]string) {
+	for _, p := range paths {
+		at := m
+		for _, name := range p {
+			next := step(at, ast.String(name))
+			if v.refuseField(l, at, next, ast.String(name)) {
+				break
+			}
+			at = next
+		}
 	}
 }
 
 func (v *vetting) checkMember(l *ast.Location, x, list, elems meaning) {
-	if list.known && len(list.nodes) == 0 && len(list.consts) > 0 && !slices.ContainsFunc(list.consts, isCollection) {
+	if list.onlyConsts() && !slices.ContainsFunc(list.consts, isCollection) {
 		v.refuse(l, "member_of_none", "nothing is in %s, which is no list", abridged(list.consts[0]))
 		return
 	}
@@ -104,45 +162,27 @@ func (v *vetting) checkMember(l *ast.Location, x, list, elems meaning) {
 	v.compare(l, elems, x)
 }
 
-func (v *vetting) checkGet(l *ast.Location, f *flow, m meaning, key ast.Value) {
-	path := []*ast.Term{ast.NewTerm(key)}
-	if a, ok := key.(*ast.Array); ok {
+func (v *vetting) checkGet(l *ast.Location, f *flow, s scope, m meaning, key *ast.Term) {
+	path := []*ast.Term{key}
+	if a, ok := key.Value.(*ast.Array); ok {
 		path = path[:0]
 		a.Foreach(func(t *ast.Term) { path = append(path, t) })
 	}
 	for _, t := range path {
-		next := step(m, t.Value)
-		if v.refuseField(l, m, next, t.Value) {
+		next := f.steps(m, []*ast.Term{t}, s, start(nil))
+		keys, ok := f.keys(t, s, start(nil))
+		if !ok {
+			keys = []ast.Value{t.Value}
+		}
+		if v.refuseField(l, m, next, keys[0]) {
 			return
 		}
-		if name, ok := t.Value.(ast.String); ok && f.lacks(m, name) {
-			v.hinting(func() {
-				v.refuse(l, "data_unknown", "nothing here has %s%s", string(name), didYouMean(string(name), keyNames(m)))
-			})
+		if name, ok := keys[0].(ast.String); ok && len(keys) == 1 && f.lacks(m, name) {
+			v.hinting(func() { v.refuseKey(l, m, name) })
 			return
 		}
 		m = next
 	}
-}
-
-// compare refuses constants of x that y can never be.
-func (v *vetting) compare(l *ast.Location, y, x meaning) {
-	if !x.known || !y.known || len(y.nodes) == 0 {
-		return
-	}
-	for _, c := range x.consts {
-		v.compareOne(l, y, c)
-	}
-}
-
-func (v *vetting) compareOne(l *ast.Location, y meaning, c ast.Value) {
-	admits := func(n *node) bool { return n.admits(c) }
-	same := func(o ast.Value) bool { return o.Compare(c) == 0 }
-	if slices.ContainsFunc(y.nodes, admits) || slices.ContainsFunc(y.consts, same) {
-		return
-	}
-	n := y.nodes[0]
-	v.refuse(l, "constant_unknown", "%s is never %s: it is %s%s", n.path, abridged(c), n.kindOf(), didYouMean(strings.Trim(c.String(), `"`), n.names()))
 }
 
 // abridged is a constant of a policy, short enough for a line.
@@ -158,10 +198,6 @@ func abridged(c ast.Value) string {
 // checkCases refuses a constant in a function's head that no call passes.
 func (v *vetting) checkCases(f *flow, r *ast.Rule) {
 	for i, a := range r.Head.Args {
-		if ast.IsConstant(a.Value) {
-			if m := f.passed(r, i, start(nil)); m.known && len(m.nodes) > 0 {
-				v.compareOne(r.Location, m, a.Value)
-			}
-		}
+		v.checkParts(r.Location, a, f.passed(r, i, start(nil)))
 	}
 }

@@ -20,15 +20,17 @@ func (v *vetting) checkKeys(e *ast.Expr, f *flow, s scope, ref ast.Ref) {
 	for i := max(from, 1); i < len(ref); i++ {
 		key := ref[i].Value
 		if name, ok := key.(ast.String); ok {
-			m := f.meanRef(ref[:i], s, start(nil))
-			if i == 1 {
-				m = f.mean(ref[0], s, start(nil))
+			m := f.meanPrefix(ref, i, s, start(nil))
+			empty := m.known && m.data && !m.open && m.size() == 0
+			if !empty && !f.lacks(m, name) {
+				continue
 			}
-			if f.lacks(m, name) {
-				v.refuse(e.Location, "data_unknown", "nothing here has %s%s", string(name), didYouMean(string(name), keyNames(m)))
-				return
+			if empty || m.data && !uniform(m.consts) {
+				v.hinting(func() { v.refuseKey(e.Location, m, name) })
+			} else {
+				v.refuseKey(e.Location, m, name)
 			}
-			continue
+			return
 		}
 		if !ast.IsConstant(key) && v.checkKey(e.Location, f, s, ref, i) {
 			return
@@ -36,28 +38,42 @@ func (v *vetting) checkKeys(e *ast.Expr, f *flow, s scope, ref ast.Ref) {
 	}
 }
 
-// lacks says that m is known, holds something, and has no such key.
+// lacks says that m is known and has no such key.
 func (f *flow) lacks(m meaning, name ast.String) bool {
-	if !m.known || m.open || f.mocked || len(m.nodes) > 0 || len(m.consts) == 0 || len(step(m, name).consts) > 0 {
-		return false
+	return m.onlyConsts() && !m.open && !f.mocked && len(step(m, name).consts) == 0 &&
+		!slices.ContainsFunc(m.consts, func(c ast.Value) bool { return ast.Null{}.Compare(c) == 0 })
+}
+
+func (v *vetting) refuseKey(l *ast.Location, m meaning, name ast.String) {
+	v.refuse(l, "data_unknown", "nothing here has %s%s", string(name), didYouMean(string(name), keyNames(m)))
+}
+
+// uniform says that values from data are alike: if all objects have the same keys,
+// and some, a key that none of them has is a slip. Elements that differ have optional
+// keys, and so might have others one day; and an empty table says nothing.
+func uniform(consts []ast.Value) bool {
+	shape := func(c ast.Value) string {
+		o, ok := c.(ast.Object)
+		if !ok {
+			return ast.ValueName(c)
+		}
+		return ast.NewArray(o.Keys()...).String()
 	}
-	return !slices.ContainsFunc(m.consts, isEmpty)
+	first := shape(consts[0])
+	return !slices.ContainsFunc(consts, func(c ast.Value) bool { return isEmpty(c) || shape(c) != first })
 }
 
 // checkKey refuses a key at i that is not constant.
 func (v *vetting) checkKey(l *ast.Location, f *flow, s scope, ref ast.Ref, i int) bool {
 	key := f.mean(ref[i], s, start(nil))
-	if !key.known || len(key.nodes) == 0 || len(key.consts) > 0 || f.mocked {
+	if !key.known || len(key.nodes) == 0 || len(key.nodes) < key.size() || f.mocked {
 		return false
 	}
 	if f.isMany(ref[:i]) {
 		return v.compareSome(l, key, f.meanRef(ref[:i+1], s, start(nil)))
 	}
-	m := f.mean(ref[0], s, start(nil))
-	if i > 1 {
-		m = f.meanRef(ref[:i], s, start(nil))
-	}
-	if !m.known || m.open || len(m.nodes) > 0 || len(m.consts) == 0 {
+	m := f.meanPrefix(ref, i, s, start(nil))
+	if !m.onlyConsts() || m.open {
 		return false
 	}
 	var keys []ast.Value
@@ -108,102 +124,24 @@ func (f *flow) elements(t *ast.Term, s scope, on trail) meaning {
 	return step(f.mean(t, s, on), ast.Wildcard.Value)
 }
 
-// compareSome refuses x if y can be none of its constants. Of a table, or of what is
-// iterated over, some need not fit.
-func (v *vetting) compareSome(l *ast.Location, y, x meaning) bool {
-	if !x.known || !y.known || len(y.nodes) == 0 || len(x.nodes) > 0 || len(x.consts) == 0 {
-		return false
-	}
-	for _, c := range x.consts {
-		if slices.ContainsFunc(y.nodes, func(n *node) bool { return n.admits(c) }) || slices.ContainsFunc(y.consts, func(o ast.Value) bool { return o.Compare(c) == 0 }) {
-			return false
-		}
-	}
-	v.compareOne(l, y, x.consts[0])
-	return true
-}
-
-// checkEqual compares two terms, and lists by their elements.
-func (v *vetting) checkEqual(f *flow, s scope, e *ast.Expr, a, b *ast.Term) {
-	list, ok := a.Value.(*ast.Array)
-	other, both := b.Value.(*ast.Array)
-	if ok && both && list.Len() == other.Len() && !(ast.IsConstant(a.Value) && ast.IsConstant(b.Value)) {
-		for i := range list.Len() {
-			v.checkEqual(f, s, e, list.Elem(i), other.Elem(i))
-		}
-		return
-	}
-	x, y := f.mean(a, s, start(e)), f.mean(b, s, start(e))
-	one := func(t *ast.Term, y, x meaning) {
-		if ast.IsConstant(t.Value) || len(x.nodes) > 0 {
-			v.compare(e.Location, y, x)
-		} else if !v.compareSome(e.Location, y, x) {
-			v.hinting(func() { v.compare(e.Location, y, x) })
-		}
-	}
-	one(b, x, y)
-	one(a, y, x)
-}
-
-// hinting makes warnings of what f refuses.
-func (v *vetting) hinting(f func()) {
-	before := len(v.findings)
-	f()
-	for _, h := range v.findings[before:] {
-		h.Severity = SeverityWarning
-		v.hints = append(v.hints, h)
-	}
-	v.findings = v.findings[:before]
-}
-
-// checkPrefix refuses a beginning that none of the names has that m can be.
-func (v *vetting) checkPrefix(l *ast.Location, m meaning, t *ast.Term, special string) {
-	text, ok := t.Value.(ast.String)
-	if !ok || !m.known || len(m.nodes) == 0 || len(m.consts) > 0 {
-		return
-	}
-	begin := string(text)
-	if i := strings.IndexAny(begin, special); i >= 0 {
-		begin = begin[:i]
-	}
-	for _, n := range m.nodes {
-		if n.Enum == nil || slices.ContainsFunc(n.names(), func(name string) bool { return strings.HasPrefix(name, begin) }) {
-			return
-		}
-	}
-	v.refuse(l, "constant_unknown", "%s never begins with %q: it is %s", m.nodes[0].path, begin, m.nodes[0].kindOf())
-}
-
-// checkReplaced refuses modifiers of fields that the input does not have.
-func (v *vetting) checkReplaced(l *ast.Location, f *flow, ref ast.Ref, value meaning) {
+// checkReplaced refuses modifiers of fields that the input does not have, and values
+// that they cannot have. An object in a field's place may be a part of one.
+func (v *vetting) checkReplaced(f *flow, s scope, w *ast.With, ref ast.Ref) {
 	m := meaning{known: true, nodes: []*node{f.input}}
 	for _, t := range ref[1:] {
 		next := step(m, t.Value)
-		if v.refuseField(l, m, next, t.Value) {
+		if v.refuseField(w.Location, m, next, t.Value) {
 			return
 		}
 		m = next
 	}
-	if !m.known || !value.known || len(m.nodes) != 1 {
+	if isLiteral(w.Value) {
+		v.checkSubset(w.Location, m, w.Value.Value)
 		return
 	}
-	for _, c := range value.consts {
-		v.checkMadeInput(l, m.nodes[0], c)
+	for _, c := range f.mean(w.Value, s, start(nil)).consts {
+		v.checkSubset(w.Location, m, c)
 	}
-}
-
-func (v *vetting) checkMadeInput(l *ast.Location, n *node, c ast.Value) {
-	o, ok := c.(ast.Object)
-	if !ok {
-		return
-	}
-	m := meaning{known: true, nodes: []*node{n}}
-	o.Foreach(func(k, field *ast.Term) {
-		next := step(m, k.Value)
-		if !v.refuseField(l, m, next, k.Value) && next.known && len(next.nodes) == 1 {
-			v.checkMadeInput(l, next.nodes[0], field.Value)
-		}
-	})
 }
 
 func isCollection(c ast.Value) bool {

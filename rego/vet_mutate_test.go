@@ -94,7 +94,7 @@ func wider(t testing.TB, was, d call.Decision) string {
 // names are the identifiers and the words in texts of two letters and more.
 var names = regexp.MustCompile(`[A-Za-z_][A-Za-z_-]+`)
 
-// A name of the project's rules that is misspelt by one letter keeps the policy
+// A name of the project's rules that is misspelt by one letter, or by its case, keeps the policy
 // from loading, or is warned of if it is a text that only operators know, or
 // permits nothing more.
 func TestMisspeltPoliciesPermitNothingMore(t *testing.T) {
@@ -149,11 +149,13 @@ func TestMisspeltPoliciesPermitNothingMore(t *testing.T) {
 
 func misspell(t *rapid.T, name string) string {
 	i := rapid.IntRange(0, len(name)-1).Draw(t, "letter")
-	switch rapid.IntRange(0, 2).Draw(t, "how") {
+	switch rapid.IntRange(0, 3).Draw(t, "how") {
 	case 0:
 		return name[:i] + name[i+1:]
 	case 1:
 		return name[:i] + name[i:i+1] + name[i:]
+	case 2:
+		return name[:i] + strings.ToUpper(name[i:i+1]) + name[i+1:]
 	default:
 		c := rapid.SampledFrom([]string{"a", "e", "n", "s", "x", "_"}).Draw(t, "other")
 		return name[:i] + c + name[i+1:]

@@ -1,6 +1,7 @@
 package rego
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 type node struct {
 	Type       string           `json:"type"`
 	Enum       []any            `json:"enum"`
+	Pattern    string           `json:"pattern"`
 	Properties map[string]*node `json:"properties"`
 	Patterns   map[string]*node `json:"patternProperties"`
 	Items      *node            `json:"items"`
@@ -23,7 +25,9 @@ type node struct {
 	Ref        string           `json:"$ref"`
 	Defs       map[string]*node `json:"definitions"`
 
-	path string // input.tool.class, as authors write it
+	path  string              // input.tool.class, as authors write it
+	cased func(string) string // of text in one case, makes it so
+	form  *regexp.Regexp      // of Pattern, if that is one of Go's
 }
 
 // UnmarshalJSONFrom takes the schemas true and false as well, which say nothing
@@ -61,6 +65,9 @@ func (n *node) settle(path string, defs map[string]*node, depth int) *node {
 		out = *def
 	}
 	out.path = path
+	if out.Pattern != "" {
+		out.form, _ = regexp.Compile(out.Pattern)
+	}
 	out.Items = out.Items.settle(path+"[_]", defs, depth+1)
 	out.Properties = settleAll(out.Properties, func(name string) string { return path + "." + name }, defs, depth)
 	out.Patterns = settleAll(out.Patterns, func(string) string { return path + "[_]" }, defs, depth)
@@ -111,25 +118,95 @@ func (n *node) field(key ast.Value) (_ *node, missing bool) {
 
 // admits says that n can be c.
 func (n *node) admits(c ast.Value) bool {
-	if n.Enum != nil {
-		s, ok := c.(ast.String)
-		return ok && slices.Contains(n.Enum, any(string(s)))
-	}
-	switch c.(type) {
+	at, _ := n.fault(c)
+	return at == nil
+}
+
+// fault is the place in n that cannot be what stands there in c, and this; nil if n
+// can be c.
+func (n *node) fault(c ast.Value) (at *node, what ast.Value) {
+	kind := ""
+	switch c := c.(type) {
+	case ast.Null: // a needless question, and an honest one
+		return nil, nil
 	case ast.String:
-		return n.Type == "string" || n.Type == ""
+		if !n.mayBe(string(c)) {
+			return n, c
+		}
+		kind = "string"
 	case ast.Number:
-		return n.Type == "integer" || n.Type == "number" || n.Type == ""
+		kind = "number"
 	case ast.Boolean:
-		return n.Type == "boolean" || n.Type == ""
+		kind = "boolean"
 	case *ast.Array:
-		return n.Type == "array" || n.Type == ""
+		kind = "array"
 	case ast.Object:
-		return n.Type == "object" || n.Type == ""
+		kind = "object"
 	case ast.Set:
-		return n.Type == ""
+		kind = "set"
+	}
+	if n.Enum != nil && kind != "string" || n.Type != "" && strings.Replace(n.Type, "integer", "number", 1) != kind {
+		return n, c
+	}
+	switch c := c.(type) {
+	case *ast.Array:
+		for i := range c.Len() {
+			if at, what := n.faultAt(ast.IntNumberTerm(i).Value, c.Elem(i).Value); at != nil {
+				return at, what
+			}
+		}
+	case ast.Object:
+		for _, k := range c.Keys() {
+			if at, what := n.faultAt(k.Value, c.Get(k).Value); at != nil {
+				return at, what
+			}
+		}
+		for _, name := range n.Required {
+			if n.closed() && c.Get(ast.StringTerm(name)) == nil {
+				return n, c
+			}
+		}
+	}
+	return nil, nil
+}
+
+// mayBe says that a text can stand at n.
+func (n *node) mayBe(s string) bool {
+	switch {
+	case n.Enum != nil:
+		return slices.Contains(n.Enum, any(s))
+	case n.cased != nil:
+		return n.cased(s) == s
 	default:
-		return true // null: a needless question, and an honest one
+		return n.form == nil || n.form.MatchString(s)
+	}
+}
+
+// mayHold says that a text of n can have part where holds looks for it.
+func (n *node) mayHold(part string, holds func(s, part string) bool) bool {
+	switch {
+	case n.Enum != nil:
+		return slices.ContainsFunc(n.names(), func(name string) bool { return holds(name, part) })
+	case n.cased != nil:
+		return n.cased(part) == part
+	case n.form != nil && strings.HasPrefix(n.Pattern, "^[") && strings.HasSuffix(n.Pattern, "]*$"):
+		return n.form.MatchString(part) // then each part of a text has its form
+	case n.form != nil && strings.HasSuffix(n.Pattern, ")?$") && !holds("-"+part, part):
+		return n.form.MatchString(part) // then each beginning has
+	default:
+		return true
+	}
+}
+
+func (n *node) faultAt(key, c ast.Value) (at *node, what ast.Value) {
+	next, missing := n.field(key)
+	switch {
+	case missing:
+		return n, c
+	case next == nil:
+		return nil, nil
+	default:
+		return next.fault(c)
 	}
 }
 
@@ -146,6 +223,12 @@ func (n *node) kindOf() string {
 		return "a list"
 	case n.Type == "object":
 		return "an object"
+	case n.cased != nil && n.cased("a") == "a":
+		return "text in lower case"
+	case n.cased != nil:
+		return "text in upper case"
+	case n.form != nil:
+		return "text like " + n.Pattern
 	case n.Type == "string":
 		return "text"
 	case n.Type == "boolean":

@@ -20,6 +20,34 @@ func (v *vetting) checkTruth() {
 			v.checkBare(f, r, e, body)
 			v.checkOrder(f, r, e, body)
 		})
+		v.checkBoth(r)
+	})
+}
+
+// checkBoth warns of a body that asks one field to be two things at once: a rule that
+// is switched off is written so too.
+func (v *vetting) checkBoth(r *ast.Rule) {
+	ast.WalkBodies(r, func(b ast.Body) bool {
+		first := map[string]ast.Value{}
+		for _, e := range b {
+			if !e.IsEquality() || e.Negated || len(e.With) > 0 {
+				continue
+			}
+			for i := range 2 {
+				ref, ok := e.Operand(i).Value.(ast.Ref)
+				c := e.Operand(1 - i).Value
+				if !ok || !ref.HasPrefix(ast.InputRootRef) || !ref.IsGround() || !ast.IsConstant(c) {
+					continue
+				}
+				if before, ok := first[ref.String()]; ok && before.Compare(c) != 0 {
+					v.hinting(func() {
+						v.warn(e.Location, "never_both", "%s is not %s and %s at once; of several, write in {...}", ref, abridged(before), abridged(c))
+					})
+				}
+				first[ref.String()] = c
+			}
+		}
+		return false
 	})
 }
 
@@ -109,6 +137,11 @@ func (v *vetting) checkBareRef(f *flow, r *ast.Rule, e *ast.Expr, ref ast.Ref) {
 	}
 	rules := v.compiler.GetRulesExact(ref)
 	if len(rules) == 0 {
+		if d, ok := document(v.bundle.Data, ref); ok && !v.isPackage(ref) {
+			if _, flag := d.(bool); !flag {
+				v.hinting(func() { v.refuseBare(e, ref.String(), "document that is neither true nor false") })
+			}
+		}
 		return
 	}
 	if kinds := kindsOfType(v.compiler.TypeEnv.GetByValue(ref)); alwaysTrue(kinds) && slices.ContainsFunc(rules, unconditional) {
@@ -209,12 +242,34 @@ func (v *vetting) checkOrder(f *flow, r *ast.Rule, e *ast.Expr, body ast.Body) {
 	if slices.ContainsFunc(v.findings, here) {
 		return // it comes of that
 	}
+	if v.checkNow(f, r, e) {
+		return
+	}
 	x, y := v.kindsOf(f, r, e, e.Operand(0), body), v.kindsOf(f, r, e, e.Operand(1), body)
 	if len(x) == 0 || len(y) == 0 || slices.ContainsFunc(x, func(k string) bool { return slices.Contains(y, k) }) {
 		return
 	}
 	v.refuse(e.Location, "order_of_kinds", "one side is %s and the other %s; such values are ordered by what they are, whatever they say",
 		strings.Join(x, " or "), strings.Join(y, " or "))
+}
+
+// checkNow refuses a time in other units than those of now_ns.
+func (v *vetting) checkNow(f *flow, r *ast.Rule, e *ast.Expr) bool {
+	const least = 100_000_000_000_000_000 // ns, in 1973
+	for i := range 2 {
+		now, then := f.mean(e.Operand(i), f.scopes[r], start(e)), f.mean(e.Operand(1-i), f.scopes[r], start(e))
+		early := func(c ast.Value) bool {
+			return c.Compare(ast.Number("0")) > 0 && c.Compare(ast.IntNumberTerm(least).Value) < 0
+		}
+		if isAt(now, "input.env.now_ns") && then.onlyConsts() && !slices.ContainsFunc(then.consts, func(c ast.Value) bool {
+			_, number := c.(ast.Number)
+			return !number || !early(c)
+		}) {
+			v.refuse(e.Location, "now_unit", "input.env.now_ns is in nanoseconds, and %s of them are long over", abridged(then.consts[0]))
+			return true
+		}
+	}
+	return false
 }
 
 // kindsOf is what t can be, by its types or by what it is made of; none is not known.
@@ -224,7 +279,11 @@ func (v *vetting) kindsOf(f *flow, r *ast.Rule, e *ast.Expr, t *ast.Term, body a
 			return withoutNull(kinds)
 		}
 	}
-	m := f.mean(t, f.scopes[r], start(e))
+	return kindsOfMeaning(f.mean(t, f.scopes[r], start(e)))
+}
+
+// kindsOfMeaning are the kinds of values that m can be; none is not known.
+func kindsOfMeaning(m meaning) []string {
 	if !m.known {
 		return nil
 	}
@@ -237,6 +296,9 @@ func (v *vetting) kindsOf(f *flow, r *ast.Rule, e *ast.Expr, t *ast.Term, body a
 	}
 	for _, c := range m.consts {
 		kinds = append(kinds, ast.ValueName(c))
+	}
+	for _, x := range m.made {
+		kinds = append(kinds, x.kind)
 	}
 	slices.Sort(kinds)
 	return withoutNull(slices.Compact(kinds))
