@@ -54,12 +54,14 @@ type LayerConfig struct {
 	Bundle     string `mapstructure:"bundle"`     // path, https:// or oci://
 
 	// Of a bundle at a URL.
-	Every     time.Duration `mapstructure:"every"`
-	LongPoll  time.Duration `mapstructure:"long_poll"`
-	CA        string        `mapstructure:"ca"`
-	TokenFile string        `mapstructure:"token_file"`
-	TokenEnv  string        `mapstructure:"token_env"`
-	User      string        `mapstructure:"user"`
+	Every      time.Duration `mapstructure:"every"`
+	LongPoll   time.Duration `mapstructure:"long_poll"`
+	CA         string        `mapstructure:"ca"`
+	TokenFile  string        `mapstructure:"token_file"`
+	TokenEnv   string        `mapstructure:"token_env"`
+	User       string        `mapstructure:"user"`
+	ClientCert string        `mapstructure:"client_cert"`
+	ClientKey  string        `mapstructure:"client_key"`
 
 	MaxAge         time.Duration  `mapstructure:"max_age"`
 	Signing        *SigningConfig `mapstructure:"signing"`
@@ -84,6 +86,7 @@ func (y LayerConfig) local() local.Layer {
 	l := local.Layer{
 		Name: y.Name, Role: y.Role, Mode: y.Mode, Entrypoint: y.Entrypoint, Bundle: y.Bundle,
 		Every: y.Every, LongPoll: y.LongPoll, CA: y.CA, TokenFile: y.TokenFile, TokenEnv: y.TokenEnv, User: y.User,
+		ClientCert: y.ClientCert, ClientKey: y.ClientKey,
 		MaxAge: y.MaxAge, AllowRevisions: y.AllowRevisions,
 	}
 	if y.Signing != nil {
@@ -222,6 +225,8 @@ func (c *Config) resolve(path string, flags *pflag.FlagSet) error {
 		absolute(&l.Bundle, file)
 		absolute(&l.CA, file)
 		absolute(&l.TokenFile, file)
+		absolute(&l.ClientCert, file)
+		absolute(&l.ClientKey, file)
 		if l.Signing == nil {
 			continue
 		}

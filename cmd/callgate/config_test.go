@@ -131,6 +131,8 @@ layers:
     ca: ca.pem
     token_file: token
     user: me
+    client_cert: client.pem
+    client_key: client.key
     signing: {scope: acme/org, keys: [{id: release, file: release.pub, algorithm: ES256}]}
     allow_revisions: [r7]
 `)
@@ -139,12 +141,15 @@ layers:
 	}
 	l := c.local(io.Discard)
 	got := l.Layers[0]
-	for _, p := range []string{got.CA, got.TokenFile, got.Signing.Keys[0].File} {
+	for _, p := range []string{got.CA, got.TokenFile, got.ClientCert, got.ClientKey, got.Signing.Keys[0].File} {
 		if !filepath.IsAbs(p) {
 			t.Errorf("%s is relative", p)
 		}
 	}
-	got.CA, got.TokenFile, got.Signing.Keys[0].File = "", "", ""
+	if filepath.Base(got.ClientCert) != "client.pem" || filepath.Base(got.ClientKey) != "client.key" {
+		t.Errorf("client certificate %s, key %s", got.ClientCert, got.ClientKey)
+	}
+	got.CA, got.TokenFile, got.ClientCert, got.ClientKey, got.Signing.Keys[0].File = "", "", "", "", ""
 	want := local.Layer{
 		Name: "org", Bundle: "https://policy.example/org.tar.gz", Every: 20 * time.Second, LongPoll: time.Minute, MaxAge: time.Hour, User: "me",
 		Signing: &local.Signing{Scope: "acme/org", Keys: []local.SigningKey{{ID: "release", Algorithm: "ES256"}}}, AllowRevisions: []string{"r7"},
@@ -206,5 +211,14 @@ secrets: [{name: one, file: one.key}, {name: two, header: X-Key}]
 		if _, err := load(t, bad); err == nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v", bad, err)
 		}
+	}
+}
+
+// What stands in a layer's URL for the server's eyes is not for those of a terminal.
+func TestQueriesOfLayersAreNotShown(t *testing.T) {
+	d := &desk{conf: &Config{Data: t.TempDir()}}
+	_, err := d.load(local.Layer{Name: "org", Bundle: "https://policy.example/org.tar.gz?sig=c4nary"})
+	if err == nil || !strings.Contains(err.Error(), "no bundle of https://policy.example/org.tar.gz has") {
+		t.Errorf("%v", err)
 	}
 }

@@ -150,7 +150,7 @@ func (d *desk) load(l local.Layer) (fs.FS, error) {
 			return keptFiles(store, k)
 		}
 	}
-	return nil, fmt.Errorf("layer %s: no bundle of %s has decided here yet; name an archive of it", cmp.Or(l.Name, call.DefaultLayer), l.Bundle)
+	return nil, fmt.Errorf("layer %s: no bundle of %s has decided here yet; name an archive of it", cmp.Or(l.Name, call.DefaultLayer), source.Redacted(l.Bundle))
 }
 
 // keptBundles are the bundles that have decided.

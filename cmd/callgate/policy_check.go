@@ -13,6 +13,7 @@ import (
 	"github.com/callgate/callgate/bundles"
 	"github.com/callgate/callgate/engine/local"
 	"github.com/callgate/callgate/rego"
+	"github.com/callgate/callgate/rego/source"
 )
 
 // worldly are the warnings that say that a rule cannot do what it says where it
@@ -92,7 +93,7 @@ func (p *policyParams) check(cmd *cobra.Command, path string, lint bool) error {
 	for _, l := range d.layers {
 		found, err := p.findings(cmd, d, l)
 		if err != nil {
-			return fmt.Errorf("%s: %w", l.Bundle, err)
+			return fmt.Errorf("%s: %w", source.Redacted(l.Bundle), err)
 		}
 		if !lint {
 			found = slices.DeleteFunc(found, func(f rego.Finding) bool {
@@ -100,7 +101,7 @@ func (p *policyParams) check(cmd *cobra.Command, path string, lint bool) error {
 			})
 		}
 		r.OK = r.OK && len(found) == 0
-		r.Bundles = append(r.Bundles, checkedBundle{l.Bundle, append([]rego.Finding{}, found...)})
+		r.Bundles = append(r.Bundles, checkedBundle{source.Redacted(l.Bundle), append([]rego.Finding{}, found...)})
 	}
 	if p.output == "json" {
 		err = writeJSON(cmd.OutOrStdout(), r)

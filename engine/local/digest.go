@@ -67,7 +67,7 @@ func (c Config) digest() (_ string, err error) {
 		} else if l.Bundle, err = l.place(); err != nil {
 			return "", err
 		}
-		if paths = append(paths, &l.CA, &l.TokenFile); l.CA != "" {
+		if paths = append(paths, &l.CA, &l.TokenFile, &l.ClientCert, &l.ClientKey); l.CA != "" {
 			read = append(read, &l.CA)
 		}
 		if l.Signing == nil {

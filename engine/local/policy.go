@@ -131,7 +131,7 @@ func (l *live) activate(ctx context.Context, f *followed, s *source.Snapshot) (*
 		}
 		fsys, out.Expires = verified, signature.Expires
 	}
-	if err := checkBase(f.Bundle, fsys); err != nil {
+	if err := checkBase(source.Redacted(f.Bundle), fsys); err != nil {
 		return nil, err
 	}
 	tools, err := rego.Manifests(fsys)

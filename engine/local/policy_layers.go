@@ -39,6 +39,11 @@ type Layer struct {
 	TokenEnv  string        // or the variable of the environment that holds it
 	User      string
 
+	// ClientCert and ClientKey are PEM files: the certificate that the server is shown,
+	// and its private key, which others must not be able to read. "" is none.
+	ClientCert string
+	ClientKey  string
+
 	// MaxAge is for how long calls are decided without word from where the layer is
 	// published that nothing newer is there; then they are refused, with
 	// [call.CodePolicyStale]. Zero: for ever.
@@ -80,7 +85,7 @@ func (l Layer) place() (string, error) {
 // source is where the layer is published.
 func (l Layer) source() (source.Source, error) {
 	return source.At(l.Bundle, source.Access{
-		CA: l.CA, Secret: source.Secret{File: l.TokenFile, Env: l.TokenEnv}, User: l.User, Wait: l.LongPoll,
+		CA: l.CA, ClientCert: l.ClientCert, ClientKey: l.ClientKey, Secret: source.Secret{File: l.TokenFile, Env: l.TokenEnv}, User: l.User, Wait: l.LongPoll,
 	})
 }
 
@@ -127,8 +132,9 @@ func (l Layer) check(c Config) error {
 			errs = append(errs, fmt.Errorf("layers: %s: %s", l.Name, text))
 		}
 	}
-	asked := l.Every != 0 || l.LongPoll != 0 || l.CA != "" || l.TokenFile != "" || l.TokenEnv != "" || l.User != ""
-	say(asked && !l.remote(), "every, long_poll, ca, tokens and user are for a bundle at a URL")
+	asked := l.Every != 0 || l.LongPoll != 0 || l.CA != "" || l.TokenFile != "" || l.TokenEnv != "" || l.User != "" ||
+		l.ClientCert != "" || l.ClientKey != ""
+	say(asked && !l.remote(), "every, long_poll, ca, tokens, user and client certificates are for a bundle at a URL")
 	say(l.MaxAge != 0 && c.Watch < 0, "max_age is for bundles that are followed")
 	say(l.Signing == nil && len(l.AllowRevisions) > 0, "allow_revisions is for signed bundles")
 	say(l.Signing == nil && l.Mode == Enforce && c.Production, "in production its bundle is signed; say by which keys")

@@ -1,13 +1,10 @@
 package source
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -20,9 +17,6 @@ const fetchTimeout = time.Minute
 // maxWait is what servers and proxies between may be expected to hold a request.
 const maxWait = 10 * time.Minute
 
-// maxRedirects is how often one request is sent on.
-const maxRedirects = 5
-
 // Access is how a server is reached. The zero value reaches public ones.
 type Access struct {
 	// CA is a file of PEM certificates that are trusted in place of the system's.
@@ -32,6 +26,13 @@ type Access struct {
 	// fetch, so that it can be changed under way. The zero value is none.
 	Secret Secret
 	User   string
+
+	// ClientCert and ClientKey are PEM files: a certificate, with those between it and
+	// an authority, and its private key, which others must not be able to read. They are
+	// shown to the server that the operator named and to no other, and read anew for
+	// every fetch, so that a renewed certificate is taken up. "" is none.
+	ClientCert string
+	ClientKey  string
 
 	// Plain permits http to other machines. It is never permitted with a Secret.
 	Plain bool
@@ -64,14 +65,9 @@ func (s Secret) read() (string, error) {
 		return "", nil
 	case s.File != "":
 		from = s.File
-		f, err := os.Open(s.File)
+		b, err := readFile(s.File, 0, maxSecret)
 		if err != nil {
-			return "", err
-		}
-		defer f.Close()
-		b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
-		if err != nil {
-			return "", err
+			return "", &credentialError{err}
 		}
 		text = string(b)
 	default:
@@ -81,11 +77,43 @@ func (s Secret) read() (string, error) {
 	text = strings.TrimSpace(text)
 	switch {
 	case text == "":
-		return "", fmt.Errorf("%s holds no credential", from)
+		return "", &credentialError{fmt.Errorf("%s holds no credential", from)}
 	case len(text) > maxSecret || strings.ContainsFunc(text, func(r rune) bool { return r < 0x21 || r > 0x7e }):
-		return "", fmt.Errorf("%s holds no credential, but something else", from)
+		return "", &credentialError{fmt.Errorf("%s holds no credential, but something else", from)}
 	}
 	return text, nil
+}
+
+// credentialError is about what we show the server, before it was asked.
+type credentialError struct{ err error }
+
+func (e *credentialError) Error() string { return e.err.Error() }
+
+func (e *credentialError) Unwrap() error { return e.err }
+
+// readFile reads a file of at most so many bytes, of whose permissions none may be
+// among those forbidden. It is looked at before it is opened: opening a pipe would wait
+// for a writer.
+func readFile(path string, forbidden fs.FileMode, most int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > most {
+		return nil, fmt.Errorf("%s: is not a file of at most %d bytes", path, most)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err = f.Stat(); err != nil {
+		return nil, err
+	}
+	if info.Mode().Perm()&forbidden != 0 {
+		return nil, fmt.Errorf("%s: mode is %#o, so others may have read it; want 0600 or, for a group, 0640", path, info.Mode().Perm())
+	}
+	return io.ReadAll(io.LimitReader(f, most))
 }
 
 // check says whether a host may be spoken to like this.
@@ -105,6 +133,12 @@ func (a Access) check(host string, plain bool) error {
 	if a.User != "" && a.Secret.none() {
 		errs = append(errs, errors.New("there is a user, and no password"))
 	}
+	if (a.ClientCert == "") != (a.ClientKey == "") {
+		errs = append(errs, errors.New("a client certificate and its key are two files, and one is not named"))
+	}
+	if plain && a.ClientCert != "" {
+		errs = append(errs, errors.New("a client certificate is shown over TLS, and this is without"))
+	}
 	if a.Timeout < 0 {
 		errs = append(errs, errors.New("the timeout is negative"))
 	}
@@ -119,46 +153,4 @@ func (a Access) timeout() time.Duration {
 		return fetchTimeout
 	}
 	return a.Timeout
-}
-
-// client makes the HTTP client of one source. Whoever asks bounds the time.
-func (a Access) client(redirect func(*http.Request, []*http.Request) error) (*http.Client, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS12}
-	if a.CA != "" {
-		b, err := os.ReadFile(a.CA)
-		if err != nil {
-			return nil, err
-		}
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(b) {
-			return nil, fmt.Errorf("%s holds no certificate", a.CA)
-		}
-	}
-	return &http.Client{
-		CheckRedirect: redirect,
-		Transport: &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-			TLSClientConfig:        conf,
-			TLSHandshakeTimeout:    10 * time.Second,
-			IdleConnTimeout:        2 * time.Minute,
-			MaxResponseHeaderBytes: 64 << 10,
-			ForceAttemptHTTP2:      true,
-			// An archive is gzip already, and servers say so in several ways.
-			DisableCompression: true,
-		},
-	}, nil
-}
-
-// sameHost follows redirects only to where the operator sent us: another host would
-// get the credential, or see that we ask.
-func sameHost(req *http.Request, via []*http.Request) error {
-	first := via[0].URL
-	switch {
-	case req.URL.Scheme != first.Scheme || req.URL.Host != first.Host:
-		return errors.New("the server sends us to another host")
-	case len(via) > maxRedirects:
-		return errors.New("the server sends us around")
-	}
-	return nil
 }

@@ -43,8 +43,9 @@ type Follower struct {
 	version  string // of what decides: that of a bundle that was refused is not kept, so that it is tried again
 	wait     bool   // the source holds the next fetch
 	failures int
-	noted    time.Time // the freshness that is written down
-	told     string    // the failure that was logged last
+	after    time.Duration // for how long the source would not be asked again
+	noted    time.Time     // the freshness that is written down
+	told     string        // the failure that was logged last
 
 	// Files that were refused for what stands in them are looked at again when they
 	// change, and now and then.
@@ -105,8 +106,13 @@ func New(o Options) (*Follower, error) {
 // # Errors
 //
 // An [*Error] about the source, and one about the kept bundle. They are not logged.
-func (f *Follower) Start(ctx context.Context) error {
-	err := f.poll(ctx)
+func (f *Follower) Start(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			f.hangUp()
+		}
+	}()
+	err = f.poll(ctx)
 	if err == nil || f.files != nil || f.o.Store == nil || ctx.Err() != nil {
 		return err
 	}
@@ -133,8 +139,16 @@ func (f *Follower) Start(ctx context.Context) error {
 	return nil
 }
 
+// hangUp gives up the connections that are kept for the next poll.
+func (f *Follower) hangUp() {
+	if s, ok := f.o.Source.(interface{ hangUp() }); ok {
+		s.hangUp()
+	}
+}
+
 // Run polls until ctx ends.
 func (f *Follower) Run(ctx context.Context) {
+	defer f.hangUp()
 	t := time.NewTimer(f.pause())
 	defer t.Stop()
 	for {
@@ -154,7 +168,9 @@ func (f *Follower) pause() time.Duration {
 	d := f.o.Every
 	switch {
 	case f.failures > 0 && f.files == nil:
-		d = min(minBackoff<<min(f.failures-1, 16), max(maxBackoff, d))
+		// What a server asks for counts, but it cannot keep us from coming back.
+		most := max(maxBackoff, d)
+		d = min(max(minBackoff<<min(f.failures-1, 16), f.after), most)
 	case f.wait:
 		d = minAgain
 	}
@@ -174,6 +190,10 @@ func (f *Follower) Poll(ctx context.Context) error {
 func (f *Follower) poll(ctx context.Context) error {
 	asked := f.o.Now() // before, for the answer is as old as the question
 	snap, err := f.fetch(ctx)
+	f.after = 0
+	if e, ok := errors.AsType[*later](err); ok {
+		f.after = e.after
+	}
 	decides := f.live.Load()
 	switch {
 	case errors.Is(err, errMoving), errors.Is(err, ErrUnchanged) && f.refused != "":
@@ -182,6 +202,9 @@ func (f *Follower) poll(ctx context.Context) error {
 		f.fresh(decides, asked)
 		return nil
 	case err != nil:
+		if _, ours := errors.AsType[*credentialError](err); ours {
+			return f.failed(ctx, StageCredential, err)
+		}
 		return f.failed(ctx, StageFetch, err)
 	}
 	f.refused = ""

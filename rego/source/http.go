@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,7 +26,8 @@ type HTTP struct {
 type httpSource struct {
 	HTTP
 	url    *url.URL
-	client *http.Client
+	client *client
+	cut    atomic.Bool // the last request was to be held, and failed
 }
 
 // NewHTTP makes the source.
@@ -44,25 +46,47 @@ func NewHTTP(h HTTP) (Source, error) {
 	if err := h.Access.check(u.Host, u.Scheme == "http"); err != nil {
 		return nil, fmt.Errorf("%s: %w", s, err)
 	}
-	if s.client, err = h.Access.client(sameHost); err != nil {
+	if s.client, err = h.Access.client(u, sameHost); err != nil {
 		return nil, fmt.Errorf("%s: %w", s, err)
 	}
 	return s, nil
 }
 
 // String leaves the query out: some hold a credential.
-func (s *httpSource) String() string { return s.url.Scheme + "://" + s.url.Host + s.url.EscapedPath() }
+func (s *httpSource) String() string { return Redacted(s.URL) }
 
 // Hold is how long a fetch may take when all is well.
 func (s *httpSource) Hold() time.Duration { return s.Access.Wait }
 
-// Fetch implements [Source].
+func (s *httpSource) hangUp() { s.client.hangUp() }
+
+// Fetch implements [Source]. After a request that was to be held and failed, the next
+// is not to be: where something between ends such requests, what decides is known to be
+// the newest all the same.
 func (s *httpSource) Fetch(ctx context.Context, last string) (*Snapshot, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.Access.timeout()+s.Access.Wait)
+	hold := s.Access.Wait
+	if last == "" || s.cut.Load() {
+		hold = 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Access.timeout()+hold)
 	defer cancel()
+	snap, err := s.fetch(ctx, last, hold)
+	failed := err != nil && !errors.Is(err, ErrUnchanged)
+	s.cut.Store(failed && hold > 0)
+	if failed {
+		err = s.client.failed(err)
+	}
+	return snap, err
+}
+
+func (s *httpSource) fetch(ctx context.Context, last string, hold time.Duration) (*Snapshot, error) {
+	s.client.after.Store(0)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url.String(), nil)
 	if err != nil {
 		return nil, bare(err)
+	}
+	if err := s.client.renew(); err != nil {
+		return nil, err
 	}
 	secret, err := s.Access.Secret.read()
 	switch {
@@ -77,14 +101,14 @@ func (s *httpSource) Fetch(ctx context.Context, last string) (*Snapshot, error) 
 	prefer := "modes=snapshot"
 	if last != "" {
 		req.Header.Set("If-None-Match", last)
-		if s.Access.Wait > 0 {
-			prefer += ";wait=" + strconv.Itoa(int(s.Access.Wait/time.Second))
-		}
+	}
+	if hold > 0 {
+		prefer += ";wait=" + strconv.Itoa(int(hold/time.Second))
 	}
 	req.Header.Set("Prefer", prefer)
-	resp, err := s.client.Do(req)
+	resp, err := s.client.http.Do(req)
 	if err != nil {
-		return nil, bare(err)
+		return nil, bare(s.Access.refused(err))
 	}
 	defer resp.Body.Close()
 	switch {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
+	"net/url"
 
 	"github.com/go-json-experiment/json"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -31,7 +31,7 @@ type OCI struct {
 type ociSource struct {
 	OCI
 	repo   *remote.Repository
-	client *http.Client
+	client *client
 }
 
 // NewOCI makes the source.
@@ -44,12 +44,14 @@ func NewOCI(o OCI) (Source, error) {
 	if err := o.Access.check(repo.Reference.Host(), o.PlainHTTP); err != nil {
 		return nil, fmt.Errorf("%s: %w", s, err)
 	}
+	home := &url.URL{Scheme: "https", Host: repo.Reference.Host()}
+	if o.PlainHTTP {
+		home.Scheme = "http"
+	}
 	// Registries keep layers elsewhere and send us there; the digest in the manifest
-	// says whether it is the layer. The credential stays behind, oras sees to that.
-	s.client, err = o.Access.client(func(req *http.Request, via []*http.Request) error {
-		if req.URL.Scheme != "https" && req.URL.Host != via[0].URL.Host {
-			return errors.New("the registry sends us to a host without TLS")
-		}
+	// says whether it is the layer. The credentials stay behind: oras sees to that for
+	// the password, and our client for the certificate.
+	s.client, err = o.Access.client(home, func(_ *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirects {
 			return errors.New("the registry sends us around")
 		}
@@ -69,14 +71,20 @@ func (s *ociSource) String() string { return "oci://" + s.repo.Reference.String(
 func (s *ociSource) Fetch(ctx context.Context, last string) (*Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Access.timeout())
 	defer cancel()
+	s.client.after.Store(0)
 	snap, err := s.fetch(ctx, last)
-	if err != nil && !errors.Is(err, ErrUnchanged) {
-		return nil, ociError(err)
+	if _, ours := errors.AsType[*credentialError](err); err == nil || ours || errors.Is(err, ErrUnchanged) {
+		return snap, err
 	}
-	return snap, err
+	return nil, s.client.failed(ociError(s.Access.refused(err)))
 }
 
+func (s *ociSource) hangUp() { s.client.hangUp() }
+
 func (s *ociSource) fetch(ctx context.Context, last string) (*Snapshot, error) {
+	if err := s.client.renew(); err != nil {
+		return nil, err
+	}
 	secret, err := s.Access.Secret.read()
 	if err != nil {
 		return nil, err
@@ -86,7 +94,7 @@ func (s *ociSource) fetch(ctx context.Context, last string) (*Snapshot, error) {
 		cred = auth.Credential{AccessToken: secret}
 	}
 	s.repo.Client = &auth.Client{
-		Client:     s.client,
+		Client:     s.client.http,
 		Credential: auth.StaticCredential(s.repo.Reference.Host(), cred),
 		Cache:      auth.NewCache(),
 	}
@@ -152,10 +160,8 @@ func (s *ociSource) layer(ctx context.Context, desc ocispec.Descriptor, index bo
 	return found[0], nil
 }
 
-var urls = regexp.MustCompile(`https?://[^\s"]+`)
-
-// ociError leaves out what the registry says, and URLs: to one of a blob the registry
-// may have sent us with a credential in it.
+// ociError leaves out what the registry says, as bare does with URLs: to one of a blob
+// the registry may have sent us with a credential in it.
 func ociError(err error) error {
 	if e, ok := errors.AsType[*errcode.ErrorResponse](err); ok {
 		return fmt.Errorf("the registry answers %d %s", e.StatusCode, http.StatusText(e.StatusCode))
@@ -163,9 +169,5 @@ func ociError(err error) error {
 	if errors.Is(err, errdef.ErrNotFound) {
 		return errors.New("the registry has no such bundle")
 	}
-	err = bare(err)
-	if text := urls.ReplaceAllString(err.Error(), "URL"); text != err.Error() {
-		return errors.New(text)
-	}
-	return err
+	return bare(err)
 }

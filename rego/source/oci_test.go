@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -235,5 +236,19 @@ func TestOCIRefuses(t *testing.T) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// A registry names who issues its tokens; the password does not go there without TLS.
+func TestOCITokensWithoutTLS(t *testing.T) {
+	issuer := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the password goes over the network in the clear") }))
+	t.Cleanup(issuer.Close)
+	t.Setenv("REGISTRY_PASSWORD", "c4nary")
+	s := image(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="`+issuer.URL+`/c4nary",service="x"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	}), ":live", func(a *source.Access) { a.User, a.Secret = "me", source.Secret{Env: "REGISTRY_PASSWORD"} })
+	if _, err := s.Fetch(t.Context(), ""); err == nil || strings.Contains(err.Error(), "c4nary") {
+		t.Errorf("%v", err)
 	}
 }

@@ -57,11 +57,12 @@ type Stage string
 
 // The stages, in order.
 const (
-	StageFetch    Stage = "fetch"    // the source cannot be reached, or answers something else
-	StageRead     Stage = "read"     // what it gave is no archive of a bundle
-	StageActivate Stage = "activate" // the bundle was refused: signature, epoch, syntax, types
-	StageKeep     Stage = "keep"     // it cannot be stored
-	StageCommit   Stage = "commit"   // it could not be put into force
+	StageCredential Stage = "credential" // a token, certificate or key of ours cannot be used
+	StageFetch      Stage = "fetch"      // the source cannot be reached, or answers something else
+	StageRead       Stage = "read"       // what it gave is no archive of a bundle
+	StageActivate   Stage = "activate"   // the bundle was refused: signature, epoch, syntax, types
+	StageKeep       Stage = "keep"       // it cannot be stored
+	StageCommit     Stage = "commit"     // it could not be put into force
 )
 
 // Error is a bundle that did not come in. What decided before still does.

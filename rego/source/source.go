@@ -7,10 +7,10 @@
 // long. Nothing here trusts what is fetched: the caller's Activate verifies and
 // compiles it.
 //
-// OPA's own v1/download is not used. It parses while it downloads, before anything
-// could be checked as a whole, bounds only single files, follows redirects to any
-// host, takes over the ETag of a bundle that failed to activate, and brings the
-// plugin manager with it.
+// The requests are those of OPA's v1/download, whose code is not used. It unpacks while
+// it downloads, bounds only single files, and no time but that for the head of an
+// answer; it follows redirects to any host, takes over the ETag before the bundle is
+// activated, and imports the plugin manager.
 package source
 
 import (
@@ -22,6 +22,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/callgate/callgate/engine/call"
@@ -91,11 +92,30 @@ func readAll(r io.Reader) ([]byte, error) {
 	return b, nil
 }
 
-// bare is what went wrong, without the URL that net/http puts before it: a query
-// may hold a credential.
+// Redacted is a place for people and logs: a URL without what may be a credential,
+// which are its user, query and fragment.
+func Redacted(place string) string {
+	scheme, _, ok := strings.Cut(place, "://")
+	if !ok {
+		return place
+	}
+	u, err := url.Parse(place)
+	if err != nil {
+		return scheme + "://..."
+	}
+	return u.Scheme + "://" + u.Host + u.EscapedPath()
+}
+
+var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|https?://[^\s"]+`)
+
+// bare is what went wrong, without URLs, which may hold a credential, and without what
+// the server said: it may have said what we sent.
 func bare(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return bare(e.Err)
+	}
+	if text := quoted.ReplaceAllString(err.Error(), "..."); text != err.Error() {
+		return errors.New(text)
 	}
 	return err
 }
