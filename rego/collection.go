@@ -25,6 +25,8 @@ type collection struct {
 	files []memFile
 	seen  map[string]entry // by folded name: files, directories and those above them
 	size  int64
+
+	parts, modules int // of data, and bytes of modules
 }
 
 type memFile struct {
@@ -60,7 +62,33 @@ func (c *collection) file(name string, r io.Reader) error {
 		return &fault{name, err}
 	}
 	c.size += int64(len(b))
+	if err := c.weigh(name, b); err != nil {
+		return &fault{name, err}
+	}
 	c.files = append(c.files, memFile{name, b})
+	return nil
+}
+
+// weigh bounds what OPA would make of a file before anybody parses it.
+func (c *collection) weigh(name string, b []byte) error {
+	switch base := path.Base(name); {
+	case isModule(name):
+		if c.modules += len(b); c.modules > maxModuleBytes {
+			return fmt.Errorf("the modules are larger than %d bytes", maxModuleBytes)
+		}
+	case base == "data.yaml" || base == "data.yml":
+		if len(b) > maxYAMLBytes {
+			return fmt.Errorf("is larger than %d bytes, the most for YAML; write it as data.json", maxYAMLBytes)
+		}
+	case base == "data.json" || base == manifestFile:
+		// Whatever stands in texts is counted as well: rather too many than parsed.
+		for _, mark := range []string{",", ":", "[", "{"} {
+			c.parts += bytes.Count(b, []byte(mark))
+		}
+		if c.parts > maxDataParts {
+			return fmt.Errorf("the data has more than %d keys, values and elements", maxDataParts)
+		}
+	}
 	return nil
 }
 

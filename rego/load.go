@@ -14,6 +14,11 @@ const (
 	maxBundleBytes  = 128 << 20
 	maxBundleFiles  = 10_000 // with directories
 	maxFileName     = 1024   // bytes, with directories
+
+	// OPA makes many times the bytes of these: a hundred of the two in [].
+	maxDataParts   = 4_000_000 // keys, values and elements in the JSON of data and manifest
+	maxYAMLBytes   = 8 << 20   // of one file
+	maxModuleBytes = 16 << 20
 )
 
 // ArchiveSuffix is how the names of archives end.
@@ -26,6 +31,10 @@ const ArchiveSuffix = ".tar.gz"
 // # Errors
 //
 // Load says what [Archive] says, and refuses the same of a directory.
+//
+// Both refuse data of more than 4,000,000 keys, values and elements, YAML of more than
+// 8 MiB in a file, and modules of more than 16 MiB, for these take many times as much
+// in memory.
 func Load(path string) (fs.FS, error) {
 	info, err := os.Stat(path)
 	switch {

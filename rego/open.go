@@ -146,7 +146,7 @@ func open(ctx context.Context, fsys fs.FS, o Options) (*Policy, error) {
 		return nil, err
 	}
 	p := &Policy{
-		query: query, store: store, txn: txn, modules: modules, role: o.Role,
+		query: query, store: store, txn: txn, patterns: newPatterns(), modules: modules, role: o.Role,
 		revision: call.Revision{Name: o.Name, Revision: b.Manifest.Revision, Digest: digest},
 	}
 	if o.Role != Permit {

@@ -43,7 +43,8 @@ import (
 type Policy struct {
 	query    oparego.PreparedEvalQuery
 	store    storage.Store
-	txn      storage.Transaction    // open for reading for ever: nothing writes
+	txn      storage.Transaction // open for reading for ever: nothing writes
+	patterns *patterns
 	modules  string                 // digest of the rules alone
 	places   atomic.Pointer[places] // of the data, and of what it no longer has; nil: as the data alone
 	role     Role
@@ -137,6 +138,7 @@ func (p *Policy) eval(ctx context.Context, in ast.Value, nowNS int64, more ...op
 		oparego.EvalTime(time.Unix(0, nowNS).UTC()),
 		oparego.EvalEarlyExit(false),
 		oparego.EvalTransaction(p.txn),
+		oparego.EvalInterQueryBuiltinValueCache(p.patterns),
 		oparego.EvalExternalCancel(cancel), // spares OPA a goroutine for each call
 		oparego.EvalMetrics(metrics.NoOp()),
 		oparego.EvalGenerateJSON(func(t *ast.Term, _ *oparego.EvalContext) (any, error) { return t.Value, nil }),
