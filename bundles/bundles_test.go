@@ -75,7 +75,7 @@ func TestPlainOPAChecksTheLibraryAlone(t *testing.T) {
 func TestPlainOPA(t *testing.T) {
 	for name, dir := range shipped(t) {
 		t.Run(name, func(t *testing.T) {
-			opa(t, "test", "-b", "--fail-on-empty", dir)
+			opa(t, "test", "-b", "--timeout", "2m", "--fail-on-empty", dir)
 			opa(t, "check", "-b", "--strict", "-s", schema, "--capabilities", capabilities, dir)
 			opa(t, "fmt", "--fail", "--diff", dir)
 		})
@@ -140,7 +140,7 @@ func TestCoverage(t *testing.T) {
 		} `json:"files"`
 	}
 	for name, dir := range shipped(t) {
-		out := opa(t, "test", "-b", "--coverage", "--format", "json", dir)
+		out := opa(t, "test", "-b", "--timeout", "2m", "--coverage", "--format", "json", dir)
 		if err := json.Unmarshal([]byte(out), &report); err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func TestStarterTestsNeedNoExample(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "starter", "data.json"), []byte(`{"tools": {}, "frozen": true}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	opa(t, "test", "-b", "--fail-on-empty", dir)
+	opa(t, "test", "-b", "--timeout", "2m", "--fail-on-empty", dir)
 }
 
 func TestBaseIsAllOfIt(t *testing.T) {

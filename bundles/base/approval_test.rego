@@ -55,6 +55,9 @@ test_no_hours if {
 	] {
 		not approval.hours(given[0], given[1], given[2], given[3]) with input.env.now_ns as noon
 	}
+	every now in ["2026-06-01T00:00:00Z", "2026-06-01T11:59:00Z", "2026-06-01T12:01:00Z"] { # no time at all is not all day
+		not approval.hours(week | {"sat", "sun"}, "12:00", "12:00", "Z") with input.env.now_ns as at(now)
+	}
 	every now in [null, "noon", 0, -1, [noon], true] {
 		not approval.hours(week | {"sat", "sun"}, "00:00", "23:59", "Z") with input.env.now_ns as now
 	}

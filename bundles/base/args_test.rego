@@ -31,11 +31,11 @@ test_what_does_not if {
 	every case in [
 		["eur", {"allowed": ["EUR"]}], ["", {"allowed": ""}], ["a", {"allowed": {"a": "a"}}], [1, {"allowed": ["1"]}], [null, {"allowed": []}],
 		["1", {"pinned": 1}], [0, {"pinned": false}], [null, {"pinned": false}],
-		["/docs-secret", {"prefix": "/docs/"}], [["/docs/"], {"prefix": "/docs/"}], ["x", {"prefix": ""}], [null, {"prefix": "/"}], ["x", {"prefix": null}],
+		["/docs-secret", {"prefix": "/docs/"}], ["docs/", {"prefix": "/docs/"}], ["/Docs/", {"prefix": "/docs/"}], ["/doc", {"prefix": "/docs/"}], [["/docs/"], {"prefix": "/docs/"}], ["x", {"prefix": ""}], [null, {"prefix": "/"}], ["x", {"prefix": null}],
 		[null, {"max": 100}], ["1", {"max": 100}], [101, {"max": 100}], [true, {"max": 100}], [1, {"max": null}], [1, {"max": "100"}],
 		[[], {"min": 0}], [{}, {"min": 0}], ["0", {"min": 0}], [-1, {"min": 0}], [1, {"min": null}],
 		["xab-1", {"pattern": "[a-z]{2}-[0-9]"}], ["ab-1\n", {"pattern": "[a-z]{2}-[0-9]"}], ["bx", {"pattern": "a|b"}], ["a\nb", {"pattern": "(?m)a$"}],
-		["bx", {"pattern": "a)|(?:b"}], ["a", {"pattern": "("}], [1, {"pattern": "1"}], ["", {"pattern": null}],
+		["ax", {"pattern": "a)|(?:b"}], ["xb", {"pattern": "a)|(?:b"}], ["a", {"pattern": "("}], [1, {"pattern": "1"}], ["", {"pattern": null}],
 		["ab", {"max_length": 1}], ["a", {"min_length": 2}], [1, {"min_length": 0}], [null, {"max_length": 9}], [{}, {"max_length": 9}], ["a", {"max_length": "9"}],
 		[[1, 3], {"each": {"max": 2}}], ["ab", {"each": {"max_length": 9}}], [[], {"each": {"max": 2}}], [[1], {"each": {}}], [[1], {"each": "x"}], [[[1]], {"each": {"each": {"max": 1}}}],
 		["a", {"pinned": "a", "max_len": 9}], ["a", {}], ["a", null], ["a", "a"], ["a", ["a"]],

@@ -16,6 +16,19 @@ test_keys if {
 	}
 }
 
+# No name reaches into the budget of another tenant.
+test_keys_do_not_meet if {
+	keys := {budget_of |
+		some by in ["principal", "session", "tenant", "tool"]
+		some who in [["acme", "alice"], ["acme", "bob"], ["rival", "alice"], [`acme","agent`, "alice"], ["acme", `agent","alice`], ["", "alice"], ["", ""]]
+		budget_of := [by, budget.key(by)] with input as object.union(sample.with_tool("t", {}, []), {"principal": {"tenant": who[0], "id": who[1]}})
+	}
+	count({key[1] | some key in keys; key[0] == "principal"}) == 7
+	count({key[1] | some key in keys; key[0] == "session"}) == 7
+	every by in ["tenant", "tool"] { count({key[1] | some key in keys; key[0] == by}) == 4 }
+	count({key[1] | some key in keys}) == 22
+}
+
 test_who_cannot_be_told_apart_shares if {
 	every by in ["everybody", "principal", "session", "tenant", "tool"] {
 		budget.key(by) == "" with input as {}

@@ -28,7 +28,7 @@ test_allow_carries_its_grant if {
 	d := callgate.decision with input as reads with data.callgate.rules.allow as {grant}
 	d.decision == "allow"
 	d.grants == {grant}
-	{l.name | some l in d.limits} == {"class:read"}
+	d.limits == {{"name": "class:read", "key": `["acme","agent","alice"]`, "burst": 60, "per": "1m"}}
 }
 
 test_ask if {
@@ -119,7 +119,7 @@ test_services_get_ten_times_as_much if {
 test_destructive_asks if {
 	d := callgate.decision with input as destroys with data.callgate.rules.allow as {grant}
 	d.decision == "requires-approval"
-	{a.name | some a in d.approvals} == {"destructive"}
+	d.approvals == {{"name": "destructive", "count": 1, "from": {"roles": ["approver"]}, "reason": "the call is destructive"}}
 }
 
 test_unclassified_asks if {
@@ -164,6 +164,17 @@ test_effects if {
 	d.redact == {"/customer/email", "card"}
 	d.rows == 50
 	d.frame == {"untrusted"}
+	object.keys(d) == {"decision", "grants", "limits", "labels", "cap", "result_labels", "redact", "rows", "frame"}
+}
+
+test_one_effect_each if {
+	d := callgate.decision with input as reads
+		with data.callgate.rules.allow as {grant}
+		with data.callgate.rules.cap as {{"http": []}}
+		with data.callgate.rules.result_label as {"untrusted-input"}
+		with data.callgate.rules.redact as {"card"}
+		with data.callgate.rules.rows as {50}
+		with data.callgate.rules.frame as {"untrusted"}
 	object.keys(d) == {"decision", "grants", "limits", "labels", "cap", "result_labels", "redact", "rows", "frame"}
 }
 

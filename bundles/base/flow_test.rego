@@ -19,6 +19,11 @@ both := ["private-data", "untrusted-input"]
 
 url := {"urls": [sample.url("x.example")]}
 
+test_who_looks if {
+	asks := flow.ask with input as call(["outbound"], both, {}, [])
+	asks == {{"name": "outflow", "count": 1, "from": {"roles": ["approver"]}, "reason": "private data could leave at the word of untrusted content"}}
+}
+
 test_all_three_ask if {
 	asked(call(["outbound"], both, {}, []))
 	asked(call([], both, url, []))

@@ -10,6 +10,10 @@ test_unclassified_is_destructive if {
 	lib.destructive with input.tool.class as "unclassified"
 	lib.destructive with input.tool.class as 1
 	lib.destructive with input as {}
+	every class in [["read", "destructive"], ["read"], {"read": "read"}, "Read", "read ", "", null] {
+		lib.destructive with input.tool.class as class
+	}
+	lib.class == "read" with input.tool as {"class": "read", "tags": ["destructive", "write"]} # tags are words, not classes
 	not lib.destructive with input.tool.class as "read"
 }
 
@@ -28,6 +32,30 @@ test_inherited_roles if {
 		with data.inherits as {"lead": ["analyst"]}
 }
 
+test_a_circle_of_roles if {
+	every own in [["a"], ["b"], ["a", "c"]] {
+		roles := lib.roles with input.principal.roles as own with data.inherits as {"a": ["b"], "b": ["a", "b", "c"]}
+		roles == {"a", "b", "c"}
+	}
+}
+
+test_inheritance if {
+	every inherits in [{}, {"lead": ["analyst"]}, {"lead": []}, {"analyst": ["reader"], "lead": ["analyst"]}] {
+		lib.inheritance with input.principal.roles as ["lead"] with data.inherits as inherits
+	}
+	lib.inheritance with input as {}
+}
+
+test_inheritance_that_cannot_be_read if {
+	every inherits in [null, true, 7, "lead", [], ["lead"]] {
+		not lib.inheritance with input.principal.roles as ["lead"] with data.inherits as inherits
+	}
+	every of in [null, true, 7, "analyst", {"analyst": "analyst"}, [7], ["analyst", null]] {
+		not lib.inheritance with input.principal.roles as ["lead"] with data.inherits as {"lead": of}
+		not lib.inheritance with input.principal.roles as ["head"] with data.inherits as {"head": ["lead"], "lead": of}
+	}
+}
+
 test_tool if {
 	every patterns in [["t"], {"lab.*", "t"}, ["t*"], ["**"]] {
 		lib.tool(patterns) with input.tool.name as "t"
@@ -37,6 +65,7 @@ test_tool if {
 		not lib.tool(patterns) with input.tool.name as "t.x"
 	}
 	not lib.tool(["*"]) with input.tool.name as "lab.fib"
+	lib.tool(["t[x"]) with input.tool.name as "t[x" # a name that would be no pattern
 	not lib.tool(["**"]) with input as {}
 }
 
@@ -65,6 +94,7 @@ test_justified if {
 		"", "because", "12345678901234", "1 2 3 4 5 6 7 8 9 10          ", null, 123456789012345, ["because of #12345"],
 		"12345678901234\u200b\u2800\u3164\ufeff\u0000\u00a0",
 		"12345678901234\ufe00\ufe0f\u180b\u180c\u180d\u17b4\u17b5\udb40\udd00\udb40\uddef",
+		"12345678901234\u2065\ufff0\ufff8\ud81b\udfe4\ud834\udd59\udb40\udc02\udb43\udfff\u00ad\u202e",
 	] {
 		not lib.justified with input.asserted.justification as why
 	}

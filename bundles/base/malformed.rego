@@ -1,5 +1,6 @@
 package callgate
 
+import data.callgate.lib
 import data.callgate.rules
 import data.callgate.shape
 import rego.v2
@@ -43,6 +44,10 @@ malformed contains $"{word} {problem}" if {
 	entries != set()
 	some problem in _problems(word, entries)
 }
+
+# METADATA
+# title: Who has which role cannot be told
+malformed contains "data.inherits is malformed" if not lib.inheritance
 
 _problems(word, entries) := {problem | some entry in entries; not _whole(word, entry); some problem in _faults(word, entry)} if {
 	is_set(entries)

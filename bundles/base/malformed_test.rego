@@ -160,6 +160,39 @@ test_keys_of_another_type if {
 	}
 }
 
+# Whoever made the mistake is told which it is.
+test_problems_have_words if {
+	every case in [
+		["ask", object.remove(lead, ["from"]), {"ask has an entry without from"}],
+		["ask", object.union(lead, {"ttl": 60}), {"ask has an entry with the unknown key ttl"}],
+		["ask", object.union(lead, {"count": 0}), {"ask has an entry whose count is malformed"}],
+		["limit", {"name": 7, "per": "1h", "key": "k", "brust": 5}, {"limit has an entry whose name is malformed", "limit has an entry with the unknown key brust", "limit has an entry without burst"}],
+		["deny", {"message": "no"}, {"deny has an entry without code"}],
+		["deny", 7, {"deny has an entry that is neither a reason nor text"}],
+		["cap", "http", {"cap has an entry that is not an object"}],
+		["label", "Two Words", {"label has a malformed entry"}],
+	] {
+		{r.message | some r in says(case[0], {case[1]}).reasons; r.code == "rules_malformed"} == case[2]
+	}
+	d := callgate.decision with input as reads with data.callgate.rules.allow as {grant} with data.callgate.rules.rows as 50
+	{r.message | some r in d.reasons} == {"rows is not a set"}
+}
+
+test_every_family if {
+	every family, value in {
+		"fs": [], "http": [], "exec": [], "secrets": [], "workspace": true, "plan": true, "log": true, "bounds": {"calls": 1},
+	} {
+		says("allow", {{"id": "g2", family: value}}).decision == "allow"
+		says("cap", {{family: value}}).decision == "allow"
+	}
+}
+
+test_times_to_answer if {
+	says("ask", {object.union(lead, {"ttl_s": 31622400})}).decision == "requires-approval"
+	refused(says("ask", {object.union(lead, {"ttl_s": 31622401})}))
+	says("ask", {object.union(lead, {"count": 64})}).decision == "requires-approval"
+}
+
 test_deny_without_a_word if {
 	{r.code | some r in says("deny", {""}).reasons} == {"denied", "rules_malformed"}
 }
@@ -184,4 +217,19 @@ test_words_that_are_no_sets if {
 	refused(callgate.decision) with input as reads with data.callgate.rules.allow as {grant} with data.callgate.rules.rows as 50
 	refused(callgate.decision) with input as reads with data.callgate.rules.allow as {grant} with data.callgate.rules.fields as ["id"]
 	refused(callgate.decision) with input as reads with data.callgate.rules.allow as [grant]
+}
+
+# A rule that refuses a role would not know who has it.
+test_roles_that_cannot_be_told_refuse if {
+	every inherits in [{"analyst": "clerk"}, {"analyst": null}, {"analyst": ["clerk", 7]}] {
+		refused(callgate.decision) with input as reads
+			with data.inherits as inherits
+			with data.callgate.rules.allow as {grant}
+		d := callgate.restriction with input as reads with data.inherits as inherits
+		refused(d)
+	}
+	d := callgate.decision with input as reads
+		with data.inherits as {"clerk": "analyst"}
+		with data.callgate.rules.allow as {grant}
+	d.decision == "allow"
 }

@@ -20,6 +20,7 @@ test_what_is_not_sensitive_is_left_alone if {
 	sensitivity.rows == set() with input as given
 	sensitivity.label == set() with input as given
 	not sensitivity.cut with input as given
+	codes(object.union(given, {"principal": {"tenant": ""}})) == set()
 }
 
 test_personal_data_needs_a_tenant_and_is_cut if {
@@ -44,6 +45,20 @@ test_pii_readers_read_all_of_it if {
 		rows == {500}
 	}
 	codes(object.union(tool(["pii"], "read", ["pii_reader"]), {"principal": {"tenant": ""}})) == {"tenant_missing"}
+}
+
+test_rows_by_kind if {
+	every kind, want in {"pii": {500}, "pci": {500}, "secret": set(), "memory": set()} {
+		rows := sensitivity.rows with input as tool([kind], "read", ["pii_reader"])
+		rows == want
+	}
+}
+
+test_every_kind_leaves_a_mark if {
+	every kind in ["memory", "pci", "pii", "secret"] {
+		label := sensitivity.label with input as tool([kind], "read", [])
+		label == {"private-data"}
+	}
 }
 
 test_secrets_need_a_role_and_a_reason if {

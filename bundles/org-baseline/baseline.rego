@@ -26,8 +26,28 @@ deny contains {"code": "input_malformed", "message": "the call is not one that C
 deny contains {"code": "org_frozen", "message": $"all {lib.class} calls are frozen"} if lib.class in _org.freeze
 
 # METADATA
-# title: Nobody calls a forbidden tool
-deny contains {"code": "org_forbidden", "message": "the organisation forbids this tool"} if lib.tool(_org.forbidden.tools)
+# title: Nobody calls a forbidden tool, in whichever spelling
+deny contains {"code": "org_forbidden", "message": "the organisation forbids this tool"} if _forbidden
+
+_forbidden if lib.tool(_org.forbidden.tools)
+
+_forbidden if {
+	some pattern in _org.forbidden.tools
+	some name in _names
+	glob.match(lower(pattern), ["."], name)
+}
+
+# What looks like a forbidden name might be any of them.
+_forbidden if {
+	count(_org.forbidden.tools) > 0
+	not regex.match(`^[A-Za-z0-9._:/-]+$`, input.tool.name)
+}
+
+# A server's tool may have the server's name in front, and servers several.
+_names := {concat("__", array.slice(parts, n, count(parts))) |
+	parts := split(lower(input.tool.name), "__")
+	some n, _ in parts
+}
 
 # METADATA
 # title: Nobody calls a tool of a forbidden kind
@@ -114,7 +134,7 @@ _scheme(u, _) if u.scheme == "https"
 
 _scheme(u, entry) if {
 	u.scheme == "http"
-	entry.plain == true
+	object.get(entry, "plain", false) == true
 }
 
 _below(_, "/")
@@ -165,19 +185,19 @@ _secret(part) if {
 
 # METADATA
 # title: No path is in a protected directory, or is one above it
+# description: Whatever its case.
 deny contains {"code": "org_protected", "message": "the path is protected"} if {
 	some p in input.facts.paths
 	some directory in _org.protected.paths[p.root]
-	_touches(p, directory)
+	_touches(p.mode, [lower(part) | some part in p.segments], split(lower(directory), "/"))
 }
 
-_touches(p, directory) if facts.within(p, directory)
+_touches(_, path, directory) if array.slice(path, 0, count(directory)) == directory
 
 # Whoever removes or lists what is above it has it in hand as well.
-_touches(p, directory) if {
-	not p.mode == "read"
-	parts := split(directory, "/")
-	array.slice(parts, 0, count(p.segments)) == p.segments
+_touches(mode, path, directory) if {
+	not mode == "read"
+	array.slice(directory, 0, count(path)) == path
 }
 
 # METADATA

@@ -19,8 +19,7 @@ test_what_nobody_minds_passes if {
 	d := restricted({}, {})
 	d.decision == "pass"
 	d.limits == set()
-	{family | some entry in d.cap; some family, _ in entry} == {"bounds", "http"}
-	{"http": []} in d.cap
+	d.cap == {{"http": []}, {"bounds": {"memory_bytes": 268435456, "timeout_ms": 60000, "output_bytes": 4194304, "http_bytes": 16777216}}}
 	passes({}, destroys)
 }
 
@@ -43,6 +42,30 @@ test_forbidden_tools if {
 	passes({"forbidden": {"tools": [], "kinds": [], "servers": [], "tags": []}}, {})
 	every pattern in ["too[l-m]", "{tool,other}", "t[!a]ol", "t?ol"] { codes({"forbidden": {"tools": [pattern]}}, {}) == {"org_forbidden"} }
 	passes({"forbidden": {"tools": ["other.*"], "kinds": ["mcp"], "servers": ["s"], "tags": ["shell"]}}, {"tool": {"tags": ["x"]}})
+}
+
+test_every_kind_can_be_forbidden if {
+	every kind in ["component", "external", "host", "mcp", "wasm"] {
+		codes({"forbidden": {"kinds": [kind]}}, {"tool": {"kind": kind}}) == {"org_forbidden"}
+	}
+}
+
+test_forbidden_tools_in_other_spellings if {
+	org := {"forbidden": {"tools": ["drop_table", "Shell.**", "wipe*"]}}
+	every name in [
+		"drop_table", "Drop_Table", "DROP_TABLE", "db__drop_table", "DB__Drop_Table", "mcp__db__drop_table", "shell.run", "SHELL.a.b", "mcp__shell.run", "wipe_all", "x__Wipe-all",
+		"dr\u043ep_table", "drop_table ", " x", "drop\u200b_table", "\uff44rop_table", "", "x\n",
+	] {
+		codes(org, {"tool": {"name": name}}) == {"org_forbidden"}
+	}
+	every name in ["drop_tables", "drop", "table", "drop_table__help", "shell", "shell_x", "db.drop_table", "db_drop_table", "list__tables", "a:b/c-d", "unwiped"] {
+		passes(org, {"tool": {"name": name}})
+	}
+	every name in ["tool", "9ool"] { codes({"forbidden": {"tools": ["[!A-Z]ool"]}}, {"tool": {"name": name}}) == {"org_forbidden"} }
+	codes({"forbidden": {"tools": ["x"]}}, {"tool": {"name": "\u00fcbersicht"}}) == {"org_forbidden"}
+	codes({"forbidden": {"tools": ["db__drop"]}}, {"tool": {"name": "mcp__db__drop"}}) == {"org_forbidden"}
+	passes({"forbidden": {"tools": ["db__drop"]}}, {"tool": {"name": "shop__drop"}})
+	every none in [{}, {"tools": []}] { passes({"forbidden": none}, {"tool": {"name": "\u00fcbersicht"}}) }
 }
 
 test_findings_deny if codes({}, {"tool": {"findings": ["hidden instructions"]}}) == {"org_findings"}
@@ -77,6 +100,7 @@ test_requests_go_where_they_may if {
 	passes({"outbound": [entry]}, to({"host": "a.y.example", "wildcard": "*.y.example"}))
 	passes({"outbound": [object.union(entry, {"paths": ["/"]})]}, to({"path": "/", "segments": []}))
 	passes({"outbound": [object.union(entry, {"plain": true})]}, to({"scheme": "http"}))
+	every scheme in ["ftp", "", "HTTP"] { codes({"outbound": [object.union(entry, {"plain": true})]}, to({"scheme": scheme})) == {"org_outbound"} }
 	restricted({"outbound": [entry]}, {}).cap & {{"http": [entry]}} == {{"http": [entry]}}
 	every patch in [
 		{"host": "x.example"}, {"host": "evil.example", "wildcard": "*.example"}, {"port": 8443}, {"method": "POST"}, {"segments": ["v10"]}, {"segments": []}, {"scheme": "http"}, {"scheme": "ftp"},
@@ -106,8 +130,18 @@ test_protected_names if {
 	every word in ["$(cat .env)", `.e''nv$X`, `{.env,a}`, `open(\.env)`] {
 		codes({}, {"facts": {"commands": [object.union(sample.command(["x", word]), {"opaque": true})]}}) == {"org_protected"}
 	}
+	every word in ["(.env)", "{.npmrc}", `\.env`] { passes({}, {"facts": {"commands": [sample.command(["echo", word])]}}) } # as they stand
 	passes({}, {"facts": {"commands": [object.union(sample.command(["cat", "-x", "a.environment"]), {"reads": ["a.txt"]})]}})
 	passes({}, {"facts": {"commands": [object.union(sample.command(["cat", "$X"]), {"opaque": true})]}})
+}
+
+test_every_protected_name if {
+	every name in [
+		".aws", ".azure", ".docker", ".env", ".env.x", ".git-credentials", ".gnupg", ".kube", ".netrc", ".npmrc", ".pgpass", ".pypirc", ".ssh",
+		"x.key", "x.kdbx", "x.p12", "x.pem", "x.pfx", "credentials", "id_dsa", "id_ecdsa", "id_ed25519", "id_rsa",
+	] {
+		codes({}, {"facts": {"paths": [sample.path("docs", name, "read")]}}) == {"org_protected"}
+	}
 }
 
 test_protected_directories if {
@@ -119,6 +153,9 @@ test_protected_directories if {
 		every mode in ["list", "remove", "write"] { codes(org, touching(path, mode)) == {"org_protected"} }
 		passes(org, touching(path, "read"))
 	}
+	every path in ["Board/MINUTES", "BOARD/minutes/2026.txt"] { codes(org, touching(path, "read")) == {"org_protected"} }
+	codes(org, touching("BOARD", "remove")) == {"org_protected"}
+	codes({"protected": {"paths": {"docs": ["Board"]}}}, touching("board/x", "read")) == {"org_protected"}
 	passes(org, touching("board/minutes2", "remove"))
 	passes(org, {"facts": {"paths": [sample.path("other", "board/minutes", "remove")]}})
 }
@@ -138,6 +175,20 @@ test_commands_in_protected_directories if {
 }
 
 key := concat("", ["AKIA", "ABCDEFGHIJKLMNOP"])
+
+test_every_kind_of_secret if {
+	letters := "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	every head, n in {
+		"AKIA": 16, "ASIA": 16, "ghp_": 36, "gho_": 36, "ghu_": 36, "ghs_": 36, "ghr_": 36, "github_pat_": 22, "glpat-": 20,
+		"xoxb-": 10, "xoxp-": 10, "AIza": 35, "sk_live_": 16, "sk-": 32,
+	} {
+		codes({}, {"asserted": {"justification": concat("", [head, substring(letters, 0, n)])}}) == {"org_secret"}
+		passes({}, {"asserted": {"justification": concat("", [head, substring(letters, 0, n - 1)])}})
+	}
+	part := substring(letters, 0, 10)
+	codes({}, {"asserted": {"justification": concat("", ["eyJ", part, ".eyJ", part, ".", part])}}) == {"org_secret"}
+	passes({}, {"asserted": {"justification": concat("", ["eyJ", part, ".", part, ".", part])}})
+}
 
 test_no_secrets if {
 	every asserted in [{"justification": $"use {key}"}, {"context": {"a": [$"{key}"]}}, {"justification": concat(" ", ["-----BEGIN RSA", "PRIVATE KEY-----"])}] {
@@ -197,7 +248,7 @@ test_malformed_settings_let_nothing_through if {
 	every org in [
 		null, true, "org", 7, [],
 		{"frozen": ["read"]}, {"freeze": "read"}, {"freeze": ["Read"]}, {"freeze": {"read": "read"}}, {"freeze": null},
-		{"forbidden": []}, {"forbidden": {"tools": "x"}}, {"forbidden": {"tools": ["a["]}}, {"forbidden": {"tools": ["{a"]}}, {"forbidden": {"servers": ["s*"]}}, {"forbidden": {"classes": ["read"]}}, {"forbidden": {"tools": [7]}},
+		{"forbidden": []}, {"forbidden": {"tools": "x"}}, {"forbidden": {"tools": ["a["]}}, {"forbidden": {"tools": ["{a"]}}, {"forbidden": {"servers": ["s*"]}}, {"forbidden": {"tags": ["s*"]}}, {"forbidden": {"kinds": ["w*"]}}, {"forbidden": {"classes": ["read"]}}, {"forbidden": {"tools": [7]}}, {"forbidden": {"kinds": ["MCP"]}}, {"forbidden": {"kinds": ["robot"]}},
 		{"auth": []}, {"auth": "jwt"}, {"auth": [null]}, {"tenants": {"required": "no"}}, {"tenants": {"known": []}}, {"tenants": {"args": ["Tenant"]}}, {"tenants": {"args": "tenant"}},
 		{"tenants": {"need": true}}, {"tenants": null}, {"outbound": {}}, {"outbound": [{"hosts": ["x.example"]}]}, {"outbound": ["x.example"]}, {"outbound": null},
 		{"protected": {"names": ".ssh"}}, {"protected": {"names": [".SSH"]}}, {"protected": {"paths": []}}, {"protected": {"paths": {"docs": []}}}, {"protected": {"paths": {"docs": ["a/"]}}}, {"protected": {"paths": {"docs": ["/a"]}}},

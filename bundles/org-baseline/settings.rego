@@ -13,7 +13,9 @@ import rego.v2
 # description: >-
 #   freeze: classes that nobody calls for now.
 #   forbidden: tools by name or pattern, kinds, servers and tags that nobody calls.
-#   A name is that tool alone; shell.** is all that is below shell.
+#   A name is that tool alone, in any case and with or without its server's name and
+#   __ in front; shell.** is all that is below shell. Where any is forbidden, so is
+#   every name with other characters than ASCII letters, digits and ._:/-
 #   auth: how callers may have proved who they are.
 #   tenants: whether a tenant is required, which there are, and the names of
 #   arguments, at any depth, that must be the caller's own tenant. Case, - and _ in
@@ -76,7 +78,8 @@ sound if {
 	shape.keys(all.forbidden, {"kinds", "servers", "tags", "tools"}, set())
 	every list in all.forbidden { _names(list) }
 	every pattern in object.get(all.forbidden, "tools", []) { _pattern(pattern) }
-	every part in ["kinds", "servers", "tags"] {
+	every kind in object.get(all.forbidden, "kinds", []) { kind in {"component", "external", "host", "mcp", "wasm"} }
+	every part in ["servers", "tags"] {
 		every name in object.get(all.forbidden, part, []) { not regex.match(`[*?\[\]{}]`, name) }
 	}
 	_texts(all.auth)

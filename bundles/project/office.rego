@@ -1,5 +1,6 @@
 package callgate.rules
 
+import data.callgate.budget
 import data.callgate.lib
 import rego.v2
 
@@ -40,4 +41,4 @@ _untouched if {
 
 # METADATA
 # title: Two listings an hour
-limit contains {"name": "listings", "key": input.principal.id, "burst": 2, "per": "1h"} if input.tool.name == "list-dir"
+limit contains {"name": "listings", "key": budget.key("principal"), "burst": 2, "per": "1h"} if input.tool.name == "list-dir"

@@ -54,3 +54,32 @@ test_listings_are_limited if {
 	l.name == "listings"
 	l.burst == 2
 }
+
+# A name is one's own within a tenant only.
+test_listings_of_others_are_their_own if {
+	keys := {l.key |
+		some principal in [{}, {"tenant": "rival"}, {"kind": "user"}, {"id": "bob"}]
+		d := callgate.decision with input as object.union(sample.with_tool("list-dir", {}, ["analyst"]), {"principal": principal})
+		some l in d.limits
+		l.name == "listings"
+	}
+	count(keys) == 4
+}
+
+test_each_rule_is_about_its_own_tool if {
+	every roles in [["support"], ["support", "visitor"]] {
+		every tool in ["publish", "read-file", "list-dir", "fib", "other"] { asked(tool, roles).decision == "deny" }
+	}
+	d := callgate.decision with input as object.union(sample.with_tool("list-dir", {}, ["analyst"]), {"session": {"labels": ["untrusted-input"]}})
+	d.decision == "allow"
+	d.labels == set()
+	{l.name | some l in read("/docs/welcome.txt").limits} == {"class:read"}
+}
+
+test_others_do_not_publish if {
+	every roles in [[], ["support"], ["visitor"]] { asked("publish", roles).decision == "deny" }
+}
+
+test_not_with_labels_that_cannot_be_read if {
+	every labels in [null, "x", {"x": "y"}, 7] { publish(labels).decision == "deny" }
+}

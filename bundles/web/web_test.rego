@@ -20,7 +20,10 @@ fetch(queries, roles) := d if {
 test_analysts_fetch if {
 	d := fetch([""], ["analyst"])
 	d.decision == "allow"
-	{g.id | some g in d.grants} == {"web.read"}
+	d.grants == {{"id": "web.read", "http": [{
+		"hosts": ["api.demo.test", "intranet.demo.test"], "ports": [443], "methods": ["GET"], "paths": ["/v1"], "networks": ["demo"],
+		"secret": {"name": "demo-api", "as": "bearer"},
+	}]}}
 }
 
 test_others_do_not_fetch if fetch([""], ["visitor"]).decision == "deny"

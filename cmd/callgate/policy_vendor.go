@@ -15,8 +15,8 @@ import (
 	"github.com/callgate/callgate/bundles"
 )
 
-// shippedBases are the digests of base libraries that versions before this one
-// shipped, one a line, the oldest first.
+// shippedBases are the digests of all base libraries that were ever shipped, one a
+// line, the oldest first and this version's own last.
 //
 //go:embed policy_bases.txt
 var shippedBases string

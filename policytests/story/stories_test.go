@@ -163,6 +163,48 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// The classes of attacks that there have to be enough of.
+var classes = []string{
+	"prompt-injected exfiltration", "confused deputy", "approval replay", "path and host tricks",
+	"shell wrappers", "look-alike tool names", "type confusion", "label shedding",
+}
+
+const fewestOfClass = 8
+
+// Every story of attacks says in its prose of which class they are.
+func TestClasses(t *testing.T) {
+	attacks := map[string]int{}
+	all := 0
+	for _, s := range tell(t) {
+		n := 0
+		for _, c := range s.scenes {
+			if c.Kind == attack {
+				n++
+			}
+		}
+		if all += n; n == 0 {
+			continue
+		}
+		_, class, named := strings.Cut(string(s.files.Comment), "\nClass: ")
+		if !named {
+			t.Errorf("%s: its prose names no class", s.name)
+		}
+		for _, c := range classes {
+			if strings.HasPrefix(class, c) {
+				attacks[c] += n
+			}
+		}
+	}
+	for _, c := range classes {
+		if t.Logf("%s: %d", c, attacks[c]); attacks[c] < fewestOfClass {
+			t.Errorf("%s: only %d attacks", c, attacks[c])
+		}
+	}
+	if all < fewestScenes {
+		t.Errorf("only %d attacks", all)
+	}
+}
+
 // Prints the rates with the other benchmarks. What it measures is not time.
 func BenchmarkStories(b *testing.B) {
 	var n tally
