@@ -141,7 +141,7 @@ type Effect struct {
 	Kind   string `json:"kind"`           // fs.read, http.get, log, ...; "" of an entry with the code more
 	Within string `json:"within"`         // what of the grant it fell under, "" for nothing
 	Target string `json:"target"`         // for the caller; records hold only its digest
-	Code   string `json:"code"`           // ok, refused, not_found, over_cap, redirect, no_answer, withheld, error, or more for those not listed
+	Code   string `json:"code"`           // ok, refused, not_found, over_cap, redirect, no_answer, withheld, changed, error, or more for those not listed
 	Bytes  int64  `json:"bytes"`          // moved, to and fro
 	Count  int64  `json:"count,omitzero"` // lines of a log; effects that an entry with the code more stands for
 }
@@ -171,6 +171,8 @@ type Outcome struct {
 	MemoryBytes   int64         `json:"memory_bytes,omitzero"`   // most that a guest held
 	MemoryRefused bool          `json:"memory_refused,omitzero"` // a guest asked for more than its grant
 	Took          time.Duration `json:"-"`                       // the json package has no form for durations
+
+	Charges []Charged `json:"charges,omitzero"` // of limits that learn only afterwards what a run used
 
 	// Stderr is what the tool logged, capped. It may hold anything the tool
 	// saw, so it goes to the caller on request and never into a record.

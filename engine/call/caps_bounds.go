@@ -45,6 +45,15 @@ func (b Bounds) Output() int64 {
 	return b.OutputBytes
 }
 
+// HTTP is how many bytes of bodies a tool may send over HTTP, and how many it may
+// receive: what the bounds say, and 2,000,000 when they say nothing.
+func (b Bounds) HTTP() int64 {
+	if b.HTTPBytes <= 0 {
+		return 2_000_000
+	}
+	return b.HTTPBytes
+}
+
 // UnmarshalJSONFrom reads bounds. Unknown members are refused whatever the
 // decoder's options, and so is a bound that is not a whole number from 1 to
 // 2^53-1: an explicit 0 means "none at all" to whoever wrote it and must not turn

@@ -24,6 +24,9 @@ const (
 	CodeArgsSchema         Code = "args_schema"
 	CodeFactsUnparsable    Code = "facts_unparsable"
 	CodeToolKind           Code = "tool_kind"
+	CodeRefusedTooOften    Code = "refused_too_often"
+	CodeGrantInvalid       Code = "grant_invalid"
+	CodeGrantUnavailable   Code = "grant_unavailable"
 
 	// The decision.
 	CodePolicyDenied          Code = "policy_denied"
@@ -36,16 +39,24 @@ const (
 	CodeCapsTooMany           Code = "caps_too_many"
 	CodeCapsInvalid           Code = "caps_invalid"
 
+	// What the call depends on.
+	CodePreconditionUnavailable Code = "precondition_unavailable"
+
 	// Admission.
 	CodeRevoked          Code = "revoked"
 	CodeRequiresApproval Code = "requires_approval"
 	CodeApprovalDenied   Code = "approval_denied"
+	CodeApprovalStale    Code = "approval_stale"
+	CodeApprovalsTooMany Code = "approvals_too_many"
 	CodeRateLimited      Code = "rate_limited"
+	CodeLimitKeys        Code = "limit_keys"
+	CodeGrantSpent       Code = "grant_spent"
 	CodeSessionChanged   Code = "session_changed"
 	CodeStateUnavailable Code = "state_unavailable"
 
 	// The record.
-	CodeLogUnavailable Code = "log_unavailable"
+	CodeLogUnavailable     Code = "log_unavailable"
+	CodeAdmittedUnrecorded Code = "admitted_unrecorded"
 
 	// The run: it could not start.
 	CodeGuestUnavailable  Code = "guest_unavailable"
@@ -103,6 +114,9 @@ var codes = []CodeInfo{
 	{CodeArgsSchema, ClassDenied, "the arguments do not fit the tool's schema"},
 	{CodeFactsUnparsable, ClassDenied, "a URL, path or command in the arguments is one that programs read differently"},
 	{CodeToolKind, ClassDenied, "the tool is run in another way: external tools by their caller, all others by the engine"},
+	{CodeRefusedTooOften, ClassLimited, "too many calls of the principal were refused lately"},
+	{CodeGrantInvalid, ClassDenied, "the grant is not one for this executor, tool and call, or its time is over"},
+	{CodeGrantUnavailable, ClassUnavailable, "grants of other processes cannot be signed or checked here"},
 
 	{CodePolicyDenied, ClassDenied, "policy says no"},
 	{CodePolicyUndefined, ClassUnavailable, "policy gave no answer"},
@@ -114,14 +128,21 @@ var codes = []CodeInfo{
 	{CodeCapsTooMany, ClassUnavailable, "the capabilities have too many entries"},
 	{CodeCapsInvalid, ClassUnavailable, "the capabilities that policy grants are malformed"},
 
-	{CodeRevoked, ClassDenied, "the principal or the tool is revoked"},
+	{CodePreconditionUnavailable, ClassUnavailable, "a file that the call depends on cannot be read within its capabilities"},
+
+	{CodeRevoked, ClassDenied, "the principal, the tool or the grant is revoked"},
 	{CodeRequiresApproval, ClassPending, "a person must approve the call first"},
 	{CodeApprovalDenied, ClassDenied, "somebody who was asked to approve the call refused it"},
+	{CodeApprovalStale, ClassPending, "what was approved is not what would run now; a person must approve that"},
+	{CodeApprovalsTooMany, ClassLimited, "too many calls of the principal wait for approval"},
 	{CodeRateLimited, ClassLimited, "a limit is used up"},
+	{CodeLimitKeys, ClassUnavailable, "a limit is in use under too many different keys"},
+	{CodeGrantSpent, ClassDenied, "the grant was used before"},
 	{CodeSessionChanged, ClassUnavailable, "the session kept changing while the call was decided"},
 	{CodeStateUnavailable, ClassUnavailable, "limits and approvals cannot be checked"},
 
 	{CodeLogUnavailable, ClassUnavailable, "the decision could not be recorded, so nothing ran"},
+	{CodeAdmittedUnrecorded, ClassUnavailable, "the engine ended between admitting the call and recording it, so nothing ran; what it took of limits is given back"},
 
 	{CodeGuestUnavailable, ClassUnavailable, "no sandbox is there to run the tool"},
 	{CodeRootUnavailable, ClassUnavailable, "a granted directory does not exist or cannot be opened"},

@@ -111,14 +111,3 @@ type From struct {
 
 // Clone returns a copy that shares nothing with f.
 func (f From) Clone() From { return From{slices.Clone(f.Roles), slices.Clone(f.IDs)} }
-
-// Limit takes Cost units from a bucket of Burst units that refills within Per.
-// Its identity is (layer, name, key).
-type Limit struct {
-	Layer string `json:"-"` // set by the engine's side, never by a policy
-	Name  string `json:"name"`
-	Key   string `json:"key"`
-	Burst int64  `json:"burst"`         // units, at least 1
-	Per   string `json:"per"`           // a duration as in time.ParseDuration: "1m"
-	Cost  int64  `json:"cost,omitzero"` // units, at least 1; absent means 1
-}

@@ -17,7 +17,9 @@ const (
 	TypeApproval RecordType = "approval" // somebody voted
 	TypeSession  RecordType = "session"  // a session was opened
 	TypeRevoke   RecordType = "revoke"
-	TypeCut      RecordType = "cut" // lines that were never acknowledged were removed on open
+	TypeReveal   RecordType = "reveal" // somebody looked at arguments that are masked
+	TypeWaiver   RecordType = "waiver" // the node started with less than it should have
+	TypeCut      RecordType = "cut"    // lines that were never acknowledged were removed on open
 )
 
 // Record is one line of the audit log. It holds digests, codes, capabilities,
@@ -43,13 +45,36 @@ type Record struct {
 	Caps      *Caps            `json:"caps,omitzero"`
 	Policy    []Revision       `json:"policy,omitzero"`
 	Change    *Change          `json:"change,omitzero"`
+	Grant     *RecordGrant     `json:"grant,omitzero"` // that left or reached this process
+
+	// Preconditions are keyed digests of what the call depends on, in the manifest's
+	// order: the digest of a file, or an entity tag.
+	Preconditions []string `json:"preconditions,omitzero"`
+
+	// Enforcement is "convention" for a raw tool, which nothing holds to its Caps.
+	Enforcement string `json:"enforcement,omitzero"`
+
+	// Of reveals.
+	Approval string `json:"approval,omitzero"` // whose arguments were shown
 
 	// Of outcomes.
 	Decision *int64         `json:"decision,omitzero"` // index of the decision record
 	Outcome  *RecordOutcome `json:"outcome,omitzero"`
 
+	// Of waivers.
+	Waived []string `json:"waived,omitzero"` // what the state goes without
+
 	// Of cuts.
 	CutBytes int64 `json:"cut_bytes,omitzero"`
+}
+
+// RecordGrant is a grant that was decided on by one process and is run by another.
+type RecordGrant struct {
+	ID       string    `json:"id"`
+	Issuer   string    `json:"issuer"`   // node that decided
+	Audience string    `json:"audience"` // who may run it
+	Expires  time.Time `json:"expires"`
+	Issued   bool      `json:"issued,omitzero"` // here: the outcome is in the log of whoever runs it
 }
 
 // RecordPrincipal is who asked, as the ingress knew them.
@@ -89,6 +114,7 @@ type RecordOutcome struct {
 	MemoryRefused bool           `json:"memory_refused,omitzero"`
 	OutputBytes   int64          `json:"output_bytes,omitzero"`
 	TookUS        int64          `json:"took_us"`
+	Charges       []Charged      `json:"charges,omitzero"`
 }
 
 // RecordEffect is an [Effect] with a keyed digest in place of its target.
@@ -105,11 +131,30 @@ type RecordEffect struct {
 // records, in any order, gives the state back.
 type Change struct {
 	TATs     Times          `json:"tats,omitzero"` // limit key -> theoretical arrival time
+	Used     Uses           `json:"used,omitzero"` // limit key -> units taken, or given back; folded by sum
 	Asked    *Approval      `json:"asked,omitzero"`
 	Voted    *Vote          `json:"voted,omitzero"`
 	Consumed []string       `json:"consumed,omitzero"` // ids of approvals
+	Voided   []string       `json:"voided,omitzero"`   // ids of approvals of what would no longer run
+	Spent    []Spent        `json:"spent,omitzero"`
 	Session  *SessionChange `json:"session,omitzero"`
 	Revoked  *Revocation    `json:"revoked,omitzero"`
+}
+
+// Uses are units by limit key.
+type Uses map[string]Use
+
+// Use is what was taken of a limit that counts within a window, or, negative, given
+// back.
+type Use struct {
+	Units int64 `json:"units"`
+	End   int64 `json:"end,string"` // of the window, Unix ns
+}
+
+// Spent is a grant of another process that was used up here.
+type Spent struct {
+	ID      string    `json:"id"`
+	Expires time.Time `json:"expires"` // until when it must be remembered
 }
 
 // Times are instants by key, in Unix ns; folded by max. In JSON they are strings,
@@ -128,19 +173,23 @@ func (t *Times) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 
 // IsZero reports whether c changes nothing.
 func (c Change) IsZero() bool {
-	return len(c.TATs) == 0 && c.Asked == nil && c.Voted == nil && len(c.Consumed) == 0 && c.Session == nil && c.Revoked == nil
+	return len(c.TATs) == 0 && len(c.Used) == 0 && c.Asked == nil && c.Voted == nil && len(c.Consumed) == 0 &&
+		len(c.Voided) == 0 && len(c.Spent) == 0 && c.Session == nil && c.Revoked == nil
 }
 
 // Approval is a question to people about one call.
 type Approval struct {
 	ID        string          `json:"id"`
 	Binding   string          `json:"binding"` // keyed digest of requester, tool, arguments, policy and caps
+	About     string          `json:"about"`   // keyed digest of requester, tool name and arguments alone
 	Asked     time.Time       `json:"asked"`
 	Expires   time.Time       `json:"expires"`
 	Rules     []ApprovalRule  `json:"rules"` // without reasons
 	Requester RecordPrincipal `json:"requester"`
+	Principal string          `json:"principal"` // digest of the requester, as in revocations
 	Tool      RecordTool      `json:"tool"`
-	Caps      Caps            `json:"caps"` // what the call may do if it is approved
+	Caps      Caps            `json:"caps"`            // what the call may do if it is approved
+	Policy    []Revision      `json:"policy,omitzero"` // that asks
 	Epoch     int64           `json:"epoch,omitzero"`
 }
 
@@ -149,7 +198,9 @@ type Vote struct {
 	Approval  string          `json:"approval"`
 	By        RecordPrincipal `json:"by"`
 	Principal string          `json:"principal"` // digest of who voted, as in revocations
+	At        time.Time       `json:"at,omitzero"`
 	Deny      bool            `json:"deny,omitzero"`
+	Reason    string          `json:"reason,omitzero"` // the voter's own words
 }
 
 // SessionChange is a session after it was opened or its labels changed.

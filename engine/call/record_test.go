@@ -26,14 +26,19 @@ func fullRecord() Record {
 		Change: &Change{
 			TATs:     Times{"limit": 1<<62 + 1, "other": -1},
 			Asked:    &Approval{ID: "a", Binding: "hmac-sha256:6", Asked: at, Expires: at.Add(time.Hour), Rules: []ApprovalRule{{Layer: "org", Name: "lead", Count: 1, From: From{Roles: []string{"lead"}}}}},
-			Voted:    &Vote{Approval: "a", By: RecordPrincipal{ID: "carol", Kind: "user"}, Deny: true},
+			Voted:    &Vote{Approval: "a", By: RecordPrincipal{ID: "carol", Kind: "user"}, Deny: true, Reason: "no"},
+			Used:     Uses{"limit": {-3, 1<<62 + 1}},
 			Consumed: []string{"b"},
+			Voided:   []string{"c"},
+			Spent:    []Spent{{"gr-1", at}},
 			Session:  &SessionChange{ID: "s", Owner: "sha256:8", Version: 2, Labels: Times{"l": 1 << 60}},
 			Revoked:  &Revocation{Principal: "sha256:9", Tool: "t", Epoch: 3},
 		},
+		Grant:         &RecordGrant{"gr-1", "a", "b", at, true},
+		Preconditions: []string{"hmac-sha256:a"}, Enforcement: "convention", Approval: "ap-1",
 		Decision: &index,
 		Outcome:  &RecordOutcome{Status: Failed, Exit: 1, Effects: []RecordEffect{{"fs.read", "fs[0]", "hmac-sha256:7", "ok", 3, 1}}, Fuel: 1, MemoryBytes: 2, MemoryRefused: true, OutputBytes: 3, TookUS: 4},
-		CutBytes: 9,
+		Waived:   []string{"appendfsync"}, CutBytes: 9,
 	}
 }
 

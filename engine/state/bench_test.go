@@ -34,7 +34,7 @@ func BenchmarkAdmit(b *testing.B) {
 				if ans, err := l.Admit(b.Context(), a); err != nil || !ans.Admitted {
 					b.Errorf("Admit = %+v, %v", ans, err)
 				}
-				l.Settle(a.Call)
+				l.Settle(a.Call, 0)
 			})
 		})
 	}
@@ -65,7 +65,10 @@ func BenchmarkAsk(b *testing.B) {
 			ask := func(n int64, what string) {
 				a := benchCall(0, n)
 				a.Asks = []call.ApprovalRule{{Name: "lead", Count: 1, From: call.From{Roles: []string{"lead"}}}}
-				a.Bind = func(day time.Time) (string, error) { return day.Format(time.DateOnly) + what, nil }
+				a.Bind = func(day time.Time) (state.Binding, error) {
+					b := day.Format(time.DateOnly) + what
+					return state.Binding{Exact: b, About: b}, nil
+				}
 				if ans, err := l.Admit(b.Context(), a); err != nil || ans.Approval == nil {
 					b.Fatalf("Admit = %+v, %v", ans, err)
 				}

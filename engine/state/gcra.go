@@ -29,6 +29,20 @@ func (c Charge) next(tat, now int64) (int64, *Limited) {
 	return 0, &Limited{Name: c.Name, Limit: c.Burst, Remaining: c.left(tat, now), RetryAfter: time.Duration(wait)}
 }
 
+// take returns the units to count of a window in which used were taken so far, or the
+// refusal.
+func (c Charge) take(used, now int64) (int64, *Limited) {
+	left := max(0, c.Burst-used)
+	if c.Cost <= left && now < c.End.UnixNano() {
+		return c.Cost, nil
+	}
+	wait := int64(math.MaxInt64)
+	if c.Cost <= c.Burst {
+		wait = max(0, c.End.UnixNano()-now)
+	}
+	return 0, &Limited{Name: c.Name, Limit: c.Burst, Remaining: left, RetryAfter: time.Duration(wait)}
+}
+
 // left is how many whole units the bucket holds.
 func (c Charge) left(tat, now int64) int64 {
 	unit := c.unit()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/state/internal/question"
 )
 
 // pruneEvery is how many admissions pass at least between two clearings of what
@@ -23,17 +25,23 @@ const pruneEvery = 1024
 // record cannot be written the engine stops, and the fold of what is durable is
 // the truth.
 type Local struct {
-	mu        sync.Mutex           // protects the fields below
-	tats      map[string]int64     // limit key -> theoretical arrival time, Unix ns
-	approvals map[string]*approval // id -> question
-	bound     map[string][]string  // callOf -> ids of the questions that are not over for good
-	days      map[dayOf]time.Time  // when the last question asked on that day expires
+	mu        sync.Mutex          // protects the fields below
+	tats      map[string]int64    // limit key -> theoretical arrival time, Unix ns
+	used      map[string]call.Use // limit key -> units within its window
+	approvals map[string]*question.Question
+	bound     map[string][]string             // [question.Key] -> ids of the questions that are not over for good
+	waiting   map[string][]*question.Question // by principal: those that are not over for good, by when they expire
+	days      map[dayOf]time.Time             // when the last question asked on that day expires
 	sessions  map[string]*session
-	revoked   map[string]bool   // "p" + principal digest or "t" + tool name
-	epoch     int64             // approvals of older ones are void
-	admitted  map[string]Answer // call id -> answer, until Settle
+	revoked   map[string]bool      // "p" + principal digest or "t" + tool name
+	epoch     int64                // approvals of older ones are void
+	spent     map[string]time.Time // grant id -> when it expires
+	admitted  map[string]taken     // call id -> answer, until Settle
+	counted   map[string]counting  // call id -> what it took of limits that count, until Refund
+	keys      map[string]int       // limit -> keys in use
 	changed   chan struct{}
 	admits    int       // since the last clearing
+	latest    int64     // time of the newest admission, Unix ns
 	floor     time.Time // what no longer mattered then may be forgotten
 }
 
@@ -55,12 +63,17 @@ type session struct {
 func NewLocal() *Local {
 	return &Local{
 		tats:      map[string]int64{},
-		approvals: map[string]*approval{},
+		used:      map[string]call.Use{},
+		spent:     map[string]time.Time{},
+		approvals: map[string]*question.Question{},
 		bound:     map[string][]string{},
+		waiting:   map[string][]*question.Question{},
 		days:      map[dayOf]time.Time{},
 		sessions:  map[string]*session{},
 		revoked:   map[string]bool{},
-		admitted:  map[string]Answer{},
+		admitted:  map[string]taken{},
+		counted:   map[string]counting{},
+		keys:      map[string]int{},
 		changed:   make(chan struct{}),
 		floor:     time.Unix(0, 0), // no time below is negative
 	}
@@ -78,11 +91,11 @@ func (l *Local) Session(_ context.Context, id string, now time.Time) (Session, e
 func (l *Local) Admit(_ context.Context, a Admission) (Answer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if ans, ok := l.admitted[a.Call]; ok {
+	if t, ok := l.admitted[a.Call]; ok {
 		if a.Peek {
-			ans = Answer{Admitted: true}
+			t.Answer = Answer{Admitted: true}
 		}
-		return ans, nil
+		return t.Answer, nil
 	}
 	// UTC also drops the monotonic reading: the log keeps none, so it must not count
 	// before either.
@@ -91,6 +104,7 @@ func (l *Local) Admit(_ context.Context, a Admission) (Answer, error) {
 		return Answer{}, err
 	}
 	if !a.Peek {
+		l.latest = max(l.latest, a.Now.UnixNano())
 		l.prune(a.Now)
 	}
 	s := l.session(a.Session)
@@ -103,33 +117,38 @@ func (l *Local) Admit(_ context.Context, a Admission) (Answer, error) {
 	if l.revokes(a) {
 		return Answer{Revoked: true}, nil
 	}
-	change, ans := l.charge(a)
-	if ans.Limited != nil {
-		return ans, nil
+	change, ans, err := l.charge(a)
+	if err != nil || ans.Limited != nil {
+		return ans, err
 	}
 	if len(a.Asks) > 0 {
-		q, err := l.ask(a)
+		q, stale, err := l.ask(a)
 		if err != nil {
 			return Answer{}, err
 		}
+		if len(stale) > 0 && !a.Peek {
+			ans.Change.Voided = stale
+			l.apply(ans.Change)
+		}
 		approved := l.standing(q, a.Now) == Approved
+		ans.Stale = len(stale) > 0 && !approved
 		if !approved || a.Peek {
-			v := q.view(a.Now, l.isRevoked)
+			v := l.view(q, a.Now)
 			ans.Approval = &v
 			switch {
-			case q.durable:
+			case q.Durable:
 			case a.Peek:
 				ans.Approval.ID = ""
 			default:
 				// Whoever is told of it records it: the record of whoever asked first may
 				// never become durable.
-				ans.Change.Asked = q.asked
+				ans.Change.Asked = q.Asked
 			}
 		}
 		if !approved {
 			return ans, nil
 		}
-		change.Consumed = []string{q.asked.ID}
+		change.Consumed, change.Voided = []string{q.Asked.ID}, ans.Change.Voided
 	}
 	ans.Admitted = true
 	if a.Peek {
@@ -141,12 +160,15 @@ func (l *Local) Admit(_ context.Context, a Admission) (Answer, error) {
 	s.calls++
 	s.used = max(s.used, a.Now.UnixNano())
 	ans.Change = change
-	l.admitted[a.Call] = ans
+	l.admitted[a.Call] = taken{ans, a.Charges}
+	if len(change.Used) > 0 {
+		l.counted[a.Call] = counting{maps.Clone(change.Used), a.Now.UnixNano()}
+	}
 	return ans, nil
 }
 
 // Settle implements [Store].
-func (l *Local) Settle(callID string) {
+func (l *Local) Settle(callID string, _ int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.admitted, callID)
@@ -160,10 +182,10 @@ func (l *Local) Vote(_ context.Context, v call.Vote, now time.Time) (call.Change
 		return call.Change{}, err
 	}
 	q := l.approvals[v.Approval]
-	if q == nil || q.gone(now) {
+	if q == nil || q.Gone(now) {
 		return call.Change{}, ErrNoApproval
 	}
-	if !q.mayVote(v.By) {
+	if !q.MayVote(v.By) {
 		return call.Change{}, ErrMayNotVote
 	}
 	switch st := l.standing(q, now); {
@@ -173,7 +195,7 @@ func (l *Local) Vote(_ context.Context, v call.Vote, now time.Time) (call.Change
 	default:
 		return call.Change{}, ErrNoApproval
 	}
-	if q.said(v) {
+	if q.Said(v) {
 		return call.Change{}, nil
 	}
 	change := call.Change{Voted: &v}
@@ -211,11 +233,11 @@ func (l *Local) Approvals(_ context.Context, now time.Time) ([]Approval, error) 
 	}
 	var out []Approval
 	for _, q := range l.approvals {
-		if q.gone(now) {
+		if q.Gone(now) {
 			continue
 		}
 		if st := l.standing(q, now); st == Open || st == Approved {
-			out = append(out, q.view(now, l.isRevoked))
+			out = append(out, l.view(q, now))
 		}
 	}
 	slices.SortFunc(out, func(a, b Approval) int {
@@ -234,8 +256,8 @@ func (l *Local) Approval(_ context.Context, id string, now time.Time) (Approval,
 	if err := l.since(now); err != nil {
 		return Approval{}, err
 	}
-	if q := l.approvals[id]; q != nil && !q.gone(now) {
-		return q.view(now, l.isRevoked), nil
+	if q := l.approvals[id]; q != nil && !q.Gone(now) {
+		return l.view(q, now), nil
 	}
 	return Approval{}, ErrNoApproval
 }
@@ -265,108 +287,16 @@ func (l *Local) revokes(a Admission) bool {
 		slices.ContainsFunc(a.ActsFor, func(p string) bool { return l.revoked["p"+p] })
 }
 
-// charge works out every charge without taking any. Of several limits that refuse,
-// it names the one that refuses for longest.
-func (l *Local) charge(a Admission) (change call.Change, ans Answer) {
-	if len(a.Charges) > 0 {
-		change.TATs = call.Times{}
-	}
-	refused := make([]*Limited, len(a.Charges))
-	for i, c := range a.Charges {
-		tat, ok := change.TATs[c.Key]
-		if !ok {
-			tat = l.tats[c.Key]
-		}
-		next, no := c.next(tat, a.Now.UnixNano())
-		switch {
-		case no == nil:
-			change.TATs[c.Key] = next
-		case ans.Limited == nil || no.RetryAfter > ans.Limited.RetryAfter:
-			ans.Limited = no
-		}
-		refused[i] = no
-	}
-	if !a.Peek {
-		return change, ans
-	}
-	for i, c := range a.Charges {
-		after := refused[i]
-		if after == nil {
-			after = &Limited{Name: c.Name, Limit: c.Burst, Remaining: c.left(change.TATs[c.Key], a.Now.UnixNano())}
-		}
-		ans.Limits = append(ans.Limits, *after)
-	}
-	return change, ans
-}
-
-// ask finds the question about this very call that still stands or makes one, so
-// that any number of identical calls ask once.
-func (l *Local) ask(a Admission) (*approval, error) {
-	rules := slices.Clone(a.Asks)
-	for i := range rules {
-		rules[i].Reason = "" // free text stays out of records
-		rules[i].From = rules[i].From.Clone()
-	}
-	var found *approval
-	for d, last := range l.days {
-		if d.tenant != a.Requester.Tenant || !a.Now.Before(last) {
-			continue
-		}
-		// It is bound under the key of the day on which it was asked.
-		binding, err := a.Bind(time.Unix(d.day*secondsPerDay, 0).UTC())
-		if err != nil {
-			return nil, err
-		}
-		for _, id := range l.bound[callOf(binding, a.Requester)] {
-			if q := l.approvals[id]; l.rank(q, rules, a.Now) > l.rank(found, rules, a.Now) {
-				found = q
-			}
-		}
-	}
-	if found != nil {
-		return found, nil
-	}
-	if l.approvals[idOf(a)] != nil {
-		return nil, fmt.Errorf("%s was asked before, about something else", idOf(a))
-	}
-	binding, err := a.Bind(a.Now)
-	if err != nil {
-		return nil, err
-	}
-	asked := &call.Approval{
-		ID: idOf(a), Binding: binding, Asked: a.Now, Expires: a.Now.Add(lasts(rules)),
-		Rules: rules, Requester: a.Requester, Tool: a.Tool, Caps: a.Caps, Epoch: l.epoch,
-	}
-	if a.Peek {
-		return &approval{asked: asked}, nil
-	}
-	return l.note(asked), nil
-}
-
 func (l *Local) isRevoked(principal string) bool { return l.revoked["p"+principal] }
 
-func (l *Local) standing(q *approval, now time.Time) Standing { return q.standing(now, l.isRevoked) }
-
-// rank orders the questions about one call, 0 for those that do not count. A no
-// stands whatever is asked now; a yes only if it answers all that is asked now.
-func (l *Local) rank(q *approval, rules []call.ApprovalRule, now time.Time) int {
-	if q == nil {
-		return 0
-	}
-	switch st := l.standing(q, now); {
-	case st == Denied:
-		return 3
-	case st == Approved && covers(q.asked.Rules, rules):
-		return 2
-	case st == Open && covers(q.asked.Rules, rules):
-		return 1
-	default:
-		return 0
-	}
+func (l *Local) standing(q *question.Question, now time.Time) Standing {
+	return q.Standing(now, l.isRevoked)
 }
 
-// idOf is the id of the question that the admission may lead to.
-func idOf(a Admission) string { return "ap-" + a.Call }
+func (l *Local) view(q *question.Question, now time.Time) Approval {
+	asked, votes := q.View()
+	return Approval{Approval: asked, Standing: l.standing(q, now), Votes: votes}
+}
 
 // at lists the labels that the session has at that time.
 func (s *session) at(now time.Time) []string {

@@ -15,6 +15,14 @@ func TestLocal(t *testing.T) {
 	statetest.Run(t, func(*testing.T) state.Store { return state.NewLocal() })
 }
 
+// Each of the races passes a thousand times.
+func TestLocalRaces(t *testing.T) {
+	open := func(*testing.T) state.Store { return state.NewLocal() }
+	t.Run("approval", func(t *testing.T) { statetest.RaceForApproval(t, open, 1000) })
+	t.Run("grant", func(t *testing.T) { statetest.RaceForGrant(t, open, 1000) })
+	t.Run("limit", func(t *testing.T) { statetest.RaceForLimit(t, open, 1000) })
+}
+
 // What was asked stays as it was asked, whatever becomes of the rules it was asked
 // with, or of what somebody was told of it.
 func TestQuestionIsACopy(t *testing.T) {
@@ -27,7 +35,7 @@ func TestQuestionIsACopy(t *testing.T) {
 	}
 	asks := rules()
 	ans, err := s.Admit(t.Context(), state.Admission{
-		Call: "c", Now: now, Asks: asks, Bind: func(time.Time) (string, error) { return "b", nil },
+		Call: "c", Now: now, Asks: asks, Bind: func(time.Time) (state.Binding, error) { return state.Binding{Exact: "b", About: "b"}, nil },
 		Requester: call.RecordPrincipal{ID: "bob", OnBehalfOf: []call.RecordPrincipal{{ID: "eve", Roles: []string{"lead"}}}},
 		Caps:      call.Caps{Secrets: []string{"api"}},
 	})
@@ -35,7 +43,7 @@ func TestQuestionIsACopy(t *testing.T) {
 		t.Fatalf("Admit = %+v, %v", ans, err)
 	}
 	spoil(asks)
-	s.Apply(ans.Change)
+	s.Fold(ans.Change)
 	for range 2 { // the second time after what the first one told was changed
 		q, err := s.Approval(t.Context(), ans.Approval.ID, now)
 		if err != nil {

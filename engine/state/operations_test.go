@@ -10,10 +10,14 @@ import (
 	"github.com/callgate/callgate/engine/call"
 )
 
+// window is what counts and lasts, in these tests.
+const window = 20 * time.Minute
+
 var start = time.Date(2026, 3, 1, 22, 0, 0, 0, time.UTC) // midnight is near
 
 // result is what an operation answered and what its record carries.
 type result struct {
+	Call   string // that was admitted
 	Change call.Change
 	Later  bool // acts when it is durable
 	Answer any
@@ -23,8 +27,9 @@ type result struct {
 // operations draws random ones on few names, so that they meet.
 type operations struct {
 	*rapid.T
-	n   int
-	ids []string // of the approvals asked so far
+	n     int
+	ids   []string // of the approvals asked so far
+	calls []result // whose admission is durable
 }
 
 var questions = [][]call.ApprovalRule{
@@ -34,7 +39,7 @@ var questions = [][]call.ApprovalRule{
 
 func (o *operations) draw(now time.Time) func(*Local) result {
 	o.n++
-	switch n := rapid.IntRange(0, 20).Draw(o.T, "operation"); {
+	switch n := rapid.IntRange(0, 26).Draw(o.T, "operation"); {
 	case n < 11:
 		return o.admit(now)
 	case n < 19 && len(o.ids) > 0:
@@ -51,6 +56,18 @@ func (o *operations) draw(now time.Time) func(*Local) result {
 			c, err := l.Revoke(context.Background(), r)
 			return result{Change: c, Err: err}
 		}
+	case n == 20:
+		begin := now.Truncate(window)
+		s := Spend{
+			ID: fmt.Sprint(rapid.SampledFrom([]string{"g", "h"}).Draw(o.T, "grant"), begin.Unix()), Now: now, Expires: begin.Add(window), Epoch: 1,
+			Principals: []string{"p-alice"}, Tool: "ls",
+		}
+		return func(l *Local) result {
+			c, err := l.Spend(context.Background(), s)
+			return result{Change: c, Err: err}
+		}
+	case n > 20 && len(o.calls) > 0:
+		return o.refund()
 	default:
 		c := call.Change{Session: &call.SessionChange{ID: fmt.Sprint("so-", o.n), Owner: "p-alice"}}
 		return func(*Local) result { return result{Change: c, Later: true} }
@@ -69,7 +86,25 @@ func (o *operations) admit(now time.Time) func(*Local) result {
 		a.Version = s.Version - stale
 		ans, err := l.Admit(context.Background(), a)
 		s.Calls = 0 // advisory
-		return result{Change: ans.Change, Later: ans.Change.Asked != nil, Answer: []any{ans, s}, Err: err}
+		id := ""
+		if ans.Admitted {
+			id = a.Call
+		}
+		return result{Call: id, Change: ans.Change, Later: ans.Change.Asked != nil, Answer: []any{ans, s}, Err: err}
+	}
+}
+
+// refund gives back some of what a call took, more than that, or of what it did not take,
+// now and then a second time.
+func (o *operations) refund() func(*Local) result {
+	of := rapid.SampledFrom(o.calls).Draw(o.T, "call")
+	back := call.Uses{"never": {Units: 1}}
+	for key, u := range of.Change.Used {
+		back[key] = call.Use{Units: int64(rapid.IntRange(-1, int(u.Units)+1).Draw(o.T, "units"))}
+	}
+	return func(l *Local) result {
+		c, err := l.Refund(context.Background(), of.Call, back)
+		return result{Change: c, Err: err}
 	}
 }
 
@@ -85,10 +120,21 @@ func (o *operations) admission(now time.Time) Admission {
 	for _, key := range rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b"}), 0, 2).Draw(o.T, "limits") {
 		a.Charges = append(a.Charges, Charge{Name: key, Key: key, Burst: 5, Cost: int64(rapid.IntRange(1, 2).Draw(o.T, "cost")), Per: time.Minute})
 	}
+	for _, key := range rapid.SliceOfN(rapid.SampledFrom([]string{"c", "d"}), 0, 2).Draw(o.T, "quotas") {
+		begin := now.Truncate(window)
+		a.Charges = append(a.Charges, Charge{
+			Name: key, Key: fmt.Sprint(key, begin.Unix()), Burst: 9, Cost: int64(rapid.IntRange(1, 4).Draw(o.T, "units")), Per: window, End: begin.Add(window),
+		})
+	}
 	if rapid.IntRange(0, 2).Draw(o.T, "asks") > 0 {
 		a.Asks = rapid.SampledFrom(questions).Draw(o.T, "question")
 		what := rapid.SampledFrom([]string{"p", "q"}).Draw(o.T, "binding")
-		a.Bind = func(day time.Time) (string, error) { return day.Format(time.DateOnly) + what, nil }
+		policy := rapid.SampledFrom([]string{"", "", "", " under another policy"}).Draw(o.T, "policy")
+		a.Policy = []call.Revision{{Name: "policy", Digest: policy}}
+		a.Bind = func(day time.Time) (Binding, error) {
+			b := day.Format(time.DateOnly) + what
+			return Binding{Exact: b + policy, About: b}, nil
+		}
 		if rapid.IntRange(0, 4).Draw(o.T, "in whose name") == 0 {
 			a.Requester.OnBehalfOf = []call.RecordPrincipal{{ID: "lena", Kind: "user"}}
 		}

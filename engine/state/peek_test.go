@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/callgate/callgate/engine/state/internal/question"
 )
 
 // everything is all that a store holds, and not only what must outlive it.
@@ -19,6 +21,7 @@ type everything struct {
 	Durable   map[string]bool
 	Used      map[string][2]int64 // of each session: calls, and when it was used
 	Admitted  []string
+	Counted   int // calls that may give something back
 	Admits    int
 	Floor     time.Time
 	Unchanged bool // nobody was woken
@@ -27,15 +30,16 @@ type everything struct {
 func holds(l *Local, changed <-chan struct{}) everything {
 	e := everything{
 		Snapshot: snap(l), Durable: map[string]bool{}, Used: map[string][2]int64{},
-		Admitted: slices.Sorted(maps.Keys(l.admitted)), Admits: l.admits, Floor: l.floor, Unchanged: l.changed == changed,
+		Admitted: slices.Sorted(maps.Keys(l.admitted)), Counted: len(l.counted), Admits: l.admits, Floor: l.floor, Unchanged: l.changed == changed,
 	}
 	s := &e.Snapshot
 	s.TATs, s.Days, s.Revoked = maps.Clone(s.TATs), maps.Clone(s.Days), maps.Clone(s.Revoked)
+	s.Used, s.Spent = maps.Clone(s.Used), maps.Clone(s.Spent)
 	for id, labels := range s.Labels {
 		s.Labels[id] = maps.Clone(labels)
 	}
 	for id, q := range l.approvals {
-		e.Durable[id] = q.durable
+		e.Durable[id] = q.Durable
 	}
 	for id, t := range l.sessions {
 		e.Used[id] = [2]int64{t.calls, t.used}
@@ -53,7 +57,7 @@ func TestPeek(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "operations") {
 			now = now.Add(time.Duration(rapid.SampledFrom([]int{-30, 0, 1, 20, 300}).Draw(t, "pause")) * time.Second)
 			if rapid.IntRange(0, 9).Draw(t, "forget") == 0 {
-				l.forget(now.Add(-keepEnded))
+				l.forget(now.Add(-question.KeepEnded))
 			}
 			if rapid.Bool().Draw(t, "peek") {
 				o.n++
@@ -75,32 +79,40 @@ func TestPeek(t *testing.T) {
 					got.Admitted != told.Admitted, got.Revoked != told.Revoked, !reflect.DeepEqual(got.Limited, told.Limited),
 					got.Approval != nil && (told.Approval == nil || got.Approval.Standing != told.Approval.Standing):
 					t.Fatalf("a peek said %+v, %v; it became %+v, %v", told, toldErr, got, err)
-				case told.Approval != nil && told.Approval.ID != "" && !l.approvals[told.Approval.ID].durable:
+				case told.Approval != nil && told.Approval.ID != "" && !l.approvals[told.Approval.ID].Durable:
 					t.Fatalf("told of %s before it is durable", told.Approval.ID)
 				}
 				for i, c := range a.Charges {
-					if left := c.left(l.tats[c.Key], now.UnixNano()); got.Admitted && told.Limits[i].Remaining != left {
+					left := c.left(l.tats[c.Key], now.UnixNano())
+					if !c.End.IsZero() {
+						left = c.Burst - l.used[c.Key].Units
+					}
+					if got.Admitted && told.Limits[i].Remaining != left {
 						t.Fatalf("a peek said %+v; %d are left", told.Limits[i], left)
 					}
 				}
 				if got.Change.Asked != nil {
 					o.ids = append(o.ids, got.Change.Asked.ID)
 					if rapid.Bool().Draw(t, "durable") {
-						l.Apply(got.Change)
+						l.Fold(got.Change)
 					}
 				}
 				admitted, limited, waits = admitted+count(got.Admitted), limited+count(got.Limited != nil), waits+count(got.Approval != nil)
 				continue
 			}
 			r := o.draw(now)(l)
-			if r.Err != nil && !errors.Is(r.Err, ErrNoApproval) && !errors.Is(r.Err, ErrMayNotVote) && !errors.Is(r.Err, ErrSessionChanged) {
+			expected := []error{ErrNoApproval, ErrMayNotVote, ErrSessionChanged, ErrSpent, ErrRevoked}
+			if r.Err != nil && !slices.ContainsFunc(expected, func(e error) bool { return errors.Is(r.Err, e) }) {
 				t.Fatal(r.Err)
 			}
 			if r.Change.Asked != nil {
 				o.ids = append(o.ids, r.Change.Asked.ID)
 			}
+			if r.Call != "" {
+				o.calls = append(o.calls, r)
+			}
 			if r.Later {
-				l.Apply(r.Change)
+				l.Fold(r.Change)
 			}
 		}
 	})

@@ -86,7 +86,7 @@ func pendingKey(dir string) ([]byte, error) {
 		return nil, fmt.Errorf("locking %s: %w", dir, err)
 	}
 	name := filepath.Join(dir, "pending.key")
-	key, err := readKey(name)
+	key, err := ReadKey(name)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
@@ -98,7 +98,12 @@ func pendingKey(dir string) ([]byte, error) {
 	return key, writeDurable(name, key)
 }
 
-func readKey(name string) ([]byte, error) {
+// ReadKey reads a file that is a key of 32 bytes, as pending arguments have one.
+//
+// # Errors
+//
+// A file that is not exactly that, is a link, or that others can read, is an error.
+func ReadKey(name string) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err

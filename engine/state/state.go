@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/state/internal/question"
 )
 
 // Errors a caller may test for with errors.Is. Any other error means that the
@@ -26,6 +27,22 @@ var (
 
 	// ErrNoApproval says that there is no such approval, or that it ended.
 	ErrNoApproval = errors.New("no such approval is open")
+
+	// ErrTooManyPending says that the principal has asked too much already.
+	ErrTooManyPending = errors.New("too many approvals are pending")
+
+	// ErrTooManyKeys says that a limit is in use under too many different keys.
+	ErrTooManyKeys = errors.New("too many keys of one limit are in use")
+
+	// ErrSpent says that the grant was used up before.
+	ErrSpent = errors.New("the grant is spent")
+
+	// ErrRevoked says that the principal, the tool, or everything of its epoch is
+	// revoked.
+	ErrRevoked = errors.New("revoked")
+
+	// ErrLogBehind says that the store remembers records that the log does not hold.
+	ErrLogBehind = errors.New("the log is behind the store")
 
 	// ErrMayNotVote says that the voter asked for the call, or satisfies no rule.
 	ErrMayNotVote = errors.New("may not vote on this approval")
@@ -45,9 +62,27 @@ type Store interface {
 	// [Answer].
 	Admit(ctx context.Context, a Admission) (Answer, error)
 
-	// Settle says that the record of the call's admission is durable, so Admit
-	// will not be asked about it again.
-	Settle(callID string)
+	// Settle says that the record of the call's admission is durable, at that index of
+	// the log, so Admit will not be asked about it again, nor is it given back.
+	Settle(callID string, index int64)
+
+	// Release gives back what Admit took from the limits for a call that is not
+	// settled, at most once. Approvals that it consumed stay consumed. A call that the
+	// store does not know is no error.
+	Release(ctx context.Context, callID string) error
+
+	// Refund gives units of counted limits back, by key, which a call took and did not
+	// use. At most once for each call; the second change is zero. The record of the
+	// call's outcome MUST carry the change.
+	Refund(ctx context.Context, callID string, units call.Uses) (call.Change, error)
+
+	// Spend uses up a grant that another process issued, at once, and returns what its
+	// record MUST carry: [ErrSpent], [ErrRevoked], or any other error when it cannot
+	// tell.
+	Spend(ctx context.Context, s Spend) (call.Change, error)
+
+	// Epoch is the one that grants and approvals of now belong to.
+	Epoch(ctx context.Context) (int64, error)
 
 	// Vote checks a vote and returns what its record MUST carry; the zero Change
 	// when it says nothing new. A vote against acts at once. One in favour acts
@@ -64,8 +99,9 @@ type Store interface {
 	Revoked(ctx context.Context, principal string) (bool, error)
 
 	// Apply makes the change of a durable record act. A question is hidden, and
-	// nobody can answer it, until that.
-	Apply(c call.Change)
+	// nobody can answer it, until that. After an error it may act or not; applying it
+	// again is no harm.
+	Apply(ctx context.Context, c call.Change) error
 
 	// Approvals lists what is asked for and not over, the oldest first. Approval
 	// returns one by id, or ErrNoApproval.
@@ -74,6 +110,59 @@ type Store interface {
 
 	// Changed is closed when an approval may have changed since it was called.
 	Changed() <-chan struct{}
+}
+
+// Lasting is a [Store] that outlives the process, or that many processes share, so
+// that it and the log of one of them can differ. Whoever opens the log calls Begin,
+// reads the log, and calls Recover, before anything else.
+type Lasting interface {
+	Store
+
+	// Begin says what the store knows of this node's log.
+	Begin(ctx context.Context) (Mark, error)
+
+	// Recover brings store and log together. It releases the calls that were admitted
+	// and have no record, whose ids it returns. [ErrLogBehind] is final: the log lost
+	// records.
+	Recover(ctx context.Context, r Recovery) (released []string, err error)
+}
+
+// Waiving is a [Store] that may have been told to go on without something that it
+// should have. An engine records that on each start.
+type Waiving interface {
+	Store
+
+	// Waived names what it goes without.
+	Waived() []string
+}
+
+// Mark is what a store knows of one node's log.
+type Mark struct {
+	Index int64    // of the newest record that was settled; -1 for none
+	Open  []string // calls admitted, neither settled nor released
+}
+
+// Recovery is what the log says.
+type Recovery struct {
+	Size     int64            // records in the log
+	Recorded map[string]int64 // of the calls in Mark.Open, those with a record, and its index
+	// Lost says that the log admits calls, later than Mark.Index, of which the store
+	// knows nothing: it was restored from something older. The epoch rises.
+	Lost    bool
+	Revoked []call.Revocation // everything that the log revokes, which MUST hold again
+	// Sessions are those with labels that the log says they still have, which MUST hold
+	// again.
+	Sessions []call.SessionChange
+}
+
+// Spend is the use of a grant that another process issued.
+type Spend struct {
+	ID         string
+	Now        time.Time
+	Expires    time.Time
+	Epoch      int64    // it was issued in: an older one than the store's is revoked
+	Principals []string // digests of the principal and those it acts for
+	Tool       string   // name
 }
 
 // Session is what is remembered between calls.
@@ -101,11 +190,21 @@ type Admission struct {
 	// binding of an approval of this very call that was asked on that UTC day.
 	// Whoever asks for the same, but for somebody else, has asked for something else.
 	Asks      []call.ApprovalRule
-	Bind      func(day time.Time) (string, error)
+	Bind      func(day time.Time) (Binding, error)
 	Requester call.RecordPrincipal
 	Tool      call.RecordTool
 	Caps      call.Caps
+	Policy    []call.Revision // that asks: an approval given under another is void
 }
+
+// Binding ties an approval to one call.
+type Binding struct {
+	Exact string // requester, tool, arguments, policy and capabilities
+	About string // requester, tool name and arguments alone
+}
+
+// maxUnits is what every reader of a record keeps.
+const maxUnits = 1<<53 - 1
 
 // check refuses what would overdraw a bucket or could never be recorded.
 func (a Admission) check() error {
@@ -115,6 +214,9 @@ func (a Admission) check() error {
 	for _, c := range a.Charges {
 		if c.Burst < 1 || c.Cost < 1 || c.Per < 1 {
 			return fmt.Errorf("limit %s: burst, cost and per are not all positive", c.Name)
+		}
+		if !c.End.IsZero() && c.Burst > maxUnits {
+			return fmt.Errorf("limit %s: a burst of more than 2^53-1, which records do not hold", c.Name)
 		}
 	}
 	if len(a.Labels) > 0 && a.LabelsEnd.UnixNano() <= a.Now.UnixNano() {
@@ -126,14 +228,16 @@ func (a Admission) check() error {
 	return nil
 }
 
-// Charge takes Cost units from the bucket Key, which holds Burst units and
-// refills within Per.
+// Charge takes Cost units from the bucket Key, which holds Burst units and refills
+// within Per, unit by unit. With End it is counted instead: of Burst units until
+// then, none comes back before, but by [Store.Refund].
 type Charge struct {
 	Name  string // for the caller
-	Key   string // a keyed digest
+	Key   string // a keyed digest; what is before its last slash is the limit, the rest its key
 	Burst int64  // units, at least 1
 	Cost  int64  // units, at least 1
 	Per   time.Duration
+	End   time.Time // of the window that Key names; zero: refills
 }
 
 // Answer is what became of an admission, or would become of it. The zero value is
@@ -147,6 +251,10 @@ type Answer struct {
 	// one that the call would consume; one without an id is a question that nobody
 	// may be told about yet, because it is not asked or its record is not durable.
 	Approval *Approval
+
+	// Stale says that the call was approved, but not as it would run now: Approval is
+	// about that, and the old one is void.
+	Stale bool
 
 	// Limits is for peeks: each limit of the call in turn, with what remains in it
 	// after the call if it lets the call pass, or else as Limited has it.
@@ -165,17 +273,16 @@ type Limited struct {
 	RetryAfter time.Duration // the largest there is when it never passes; zero when it does now
 }
 
-// Standing is where an approval stands. The zero value is open and permits
-// nothing.
-type Standing string
+// Standing is where an approval stands. The zero value permits nothing.
+type Standing = question.Standing
 
 // The standings. Only Approved lets the call run, once.
 const (
-	Open     Standing = "pending"
-	Approved Standing = "approved"
-	Denied   Standing = "denied"
-	Consumed Standing = "consumed"
-	Expired  Standing = "expired"
+	Open     = question.Open
+	Approved = question.Approved
+	Denied   = question.Denied
+	Consumed = question.Consumed
+	Expired  = question.Expired
 )
 
 // Approval is a question and its answers so far.

@@ -39,7 +39,7 @@ func askedOnce(t *testing.T, s store) {
 			if c.Asked != nil {
 				carried++
 				want := &call.Approval{
-					ID: ans.Approval.ID, Binding: "2026-03-01 x", Asked: Start, Expires: Start.Add(time.Hour),
+					ID: ans.Approval.ID, Binding: "2026-03-01 x", About: "2026-03-01 x", Principal: "p-alice", Asked: Start, Expires: Start.Add(time.Hour),
 					Rules: []call.ApprovalRule{lead}, Requester: a.Requester, Tool: a.Tool,
 				}
 				want.Rules[0].Reason = ""
@@ -105,7 +105,7 @@ func acrossMidnight(t *testing.T, s store) {
 
 func cannotTell(t *testing.T, s store) {
 	a := asking("C1", "x")
-	a.Bind = func(time.Time) (string, error) { return "", errors.New("no key") }
+	a.Bind = func(time.Time) (state.Binding, error) { return state.Binding{}, errors.New("no key") }
 	for _, name := range []string{"first", "with another open"} {
 		ans, err := s.Admit(t.Context(), a)
 		if err == nil || ans.Admitted || ans.Approval != nil || !ans.Change.IsZero() {
@@ -161,47 +161,9 @@ func whoMayVote(t *testing.T, s store) {
 	}
 }
 
-func howMany(t *testing.T, s store) {
-	two := call.ApprovalRule{Name: "two", Count: 2, From: call.From{Roles: []string{"lead"}}}
-	sec := call.ApprovalRule{Name: "sec", Count: 1, From: call.From{Roles: []string{"security"}}}
-	lena, lars, sam := person("lena", "lead"), person("lars", "lead"), person("sam", "security")
-	both := person("lena", "lead", "security") // the same person, with one more role
-	tests := []struct {
-		name  string
-		rules []call.ApprovalRule
-		votes []call.RecordPrincipal
-		want  state.Standing
-	}{
-		{"none", []call.ApprovalRule{two}, nil, state.Open},
-		{"one of two", []call.ApprovalRule{two}, []call.RecordPrincipal{lena}, state.Open},
-		{"one twice", []call.ApprovalRule{two}, []call.RecordPrincipal{lena, lena}, state.Open},
-		{"one with another role", []call.ApprovalRule{two}, []call.RecordPrincipal{lena, both}, state.Open},
-		{"two", []call.ApprovalRule{two}, []call.RecordPrincipal{lena, lars}, state.Approved},
-		{"each rule needs its own", []call.ApprovalRule{two, sec}, []call.RecordPrincipal{lena, lars}, state.Open},
-		{"the other rule alone", []call.ApprovalRule{two, sec}, []call.RecordPrincipal{sam}, state.Open},
-		{"all rules", []call.ApprovalRule{two, sec}, []call.RecordPrincipal{lena, sam, lars}, state.Approved},
-		{"one person for two rules", []call.ApprovalRule{two, sec}, []call.RecordPrincipal{both, lars}, state.Approved},
-		{"a role that came later", []call.ApprovalRule{two, sec}, []call.RecordPrincipal{lena, lars, both}, state.Approved},
-		{"a count of nothing is one", []call.ApprovalRule{{Name: "n", From: lead.From}}, nil, state.Open},
-		{"from nobody", []call.ApprovalRule{lead, {Name: "nobody", Count: 1}}, []call.RecordPrincipal{lena, lars}, state.Open},
-	}
-	for i, tt := range tests {
-		id := s.asked(t, asking(fmt.Sprint("C", i), tt.name, tt.rules...))
-		for _, by := range tt.votes {
-			s.vote(t, id, by, false)
-		}
-		if got := s.standing(t, id, Start); got != tt.want {
-			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
-		}
-		if got := s.admit(t, asking(fmt.Sprint("D", i), tt.name, tt.rules...)).Admitted; got != (tt.want == state.Approved) {
-			t.Errorf("%s: admitted %v", tt.name, got)
-		}
-	}
-}
-
 // A question from the log that asks nobody is answered by nobody.
 func askedOfNobody(t *testing.T, s store) {
-	s.Apply(call.Change{Asked: &call.Approval{ID: "ap-A", Binding: "2026-03-01 x", Asked: Start, Expires: Start.Add(time.Hour), Requester: person("alice")}})
+	s.apply(t, call.Change{Asked: &call.Approval{ID: "ap-A", Binding: "2026-03-01 x", About: "2026-03-01 x", Asked: Start, Expires: Start.Add(time.Hour), Requester: person("alice")}})
 	if st := s.standing(t, "ap-A", Start); st != state.Open {
 		t.Errorf("standing: %s", st)
 	}
@@ -225,7 +187,7 @@ func actsWhenDurable(t *testing.T, s store) {
 	if s.admit(t, asking("C2", "x")).Admitted {
 		t.Error("admitted by a vote that is not durable")
 	}
-	s.Apply(yes)
+	s.apply(t, yes)
 	if st := s.standing(t, id, Start); st != state.Approved {
 		t.Errorf("a durable vote: %s", st)
 	}
@@ -238,7 +200,7 @@ func actsWhenDurable(t *testing.T, s store) {
 	if st := s.standing(t, id, Start); st != state.Denied {
 		t.Errorf("a no that is not durable: %s", st)
 	}
-	s.Apply(yes) // as a slow log would
+	s.apply(t, yes) // as a slow log would
 	if st := s.standing(t, id, Start); st != state.Denied {
 		t.Errorf("a yes after a no: %s", st)
 	}
@@ -287,8 +249,10 @@ func expires(t *testing.T, s store) {
 		if got := ans.Approval.Expires.Sub(Start); got != tt.want {
 			t.Errorf("%v expires after %v, want %v", tt.rules, got, tt.want)
 		}
-		s.Apply(ans.Change)
-		s.vote(t, ans.Approval.ID, person("lena", "lead"), false)
+		s.apply(t, ans.Change)
+		for n := range tt.rules { // one for each of them
+			s.vote(t, ans.Approval.ID, person(fmt.Sprint("lead", n), "lead"), false)
+		}
 		if st := s.standing(t, ans.Approval.ID, Start.Add(tt.want-1)); st != state.Approved {
 			t.Errorf("just before: %s", st)
 		}

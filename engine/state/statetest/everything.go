@@ -70,7 +70,7 @@ func everything(t *testing.T, s store) {
 			}
 			carry(ans.Change)
 			if ans.Change.Asked != nil {
-				s.Apply(ans.Change)
+				s.apply(t, ans.Change)
 			}
 			if ans.Admitted {
 				mu.Lock()
@@ -82,7 +82,7 @@ func everything(t *testing.T, s store) {
 			} else if ans.Approval == nil && ans.Limited == nil {
 				return fmt.Errorf("a refusal without a reason: %+v", ans)
 			}
-			s.Settle(id)
+			s.Settle(id, 0)
 		case n < 97:
 			as, err := s.Approvals(ctx, Start)
 			if err != nil || len(as) == 0 {
@@ -97,7 +97,7 @@ func everything(t *testing.T, s store) {
 				return err
 			}
 			carry(c)
-			s.Apply(c)
+			s.apply(t, c)
 		default:
 			mu.Lock()
 			voided = true
@@ -209,18 +209,18 @@ func peekChangesNothing(t *testing.T, alone, watched store) {
 				}
 				verdicts[fmt.Sprint(got.Admitted, got.Revoked, got.Limited != nil, got.Approval != nil, len(got.Change.Consumed))]++
 				if got.Change.Asked != nil && r.IntN(4) > 0 {
-					alone.Apply(want.Change)
-					watched.Apply(got.Change)
+					alone.apply(t, want.Change)
+					watched.apply(t, got.Change)
 					ids[0], ids[1] = append(ids[0], want.Approval.ID), append(ids[1], got.Approval.ID)
 				}
-				alone.Settle(a.Call)
-				watched.Settle(a.Call)
+				alone.Settle(a.Call, 0)
+				watched.Settle(a.Call, 0)
 			case n < 19 && len(ids[0]) > 0:
 				at, by, deny := r.IntN(len(ids[0])), person("lena", "lead"), r.IntN(5) == 0
 				for j, s := range []store{alone, watched} {
 					c, err := s.Vote(t.Context(), call.Vote{Approval: ids[j][at], By: by, Deny: deny}, now)
 					if err == nil {
-						s.Apply(c)
+						s.apply(t, c)
 					} else if !errors.Is(err, state.ErrNoApproval) {
 						t.Fatal(err)
 					}

@@ -166,7 +166,7 @@ func racersGetTheBurst(t *testing.T, s store) {
 				if ans.Admitted {
 					admitted.Add(1)
 				}
-				s.Settle(id)
+				s.Settle(id, 0)
 			}
 		})
 	}
@@ -195,7 +195,7 @@ func once(t *testing.T, s store) {
 	if ans, err := s.Admit(t.Context(), other); err == nil || ans.Approval != nil {
 		t.Errorf("one call asks about two things: %+v, %v", ans, err)
 	}
-	s.Apply(first.Change)
+	s.apply(t, first.Change)
 	s.vote(t, first.Approval.ID, person("lena", "lead"), false)
 	a.Call, a.Labels, a.LabelsEnd = "C2", []string{"x"}, Start.Add(time.Hour)
 	want := s.admit(t, a)
@@ -212,7 +212,7 @@ func once(t *testing.T, s store) {
 		})
 	}
 	wg.Wait()
-	s.Settle("C2")
+	s.Settle("C2", 0)
 	other = plain("C3", bucket("k", 2))
 	other.Version = 1
 	if !s.admit(t, other).Admitted {

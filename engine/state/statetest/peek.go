@@ -94,7 +94,7 @@ func peekApprovals(t *testing.T, s store) {
 	}
 	first := s.admit(t, asking("C1", "x"))
 	want("before it is durable", false, "", state.Open)
-	s.Apply(first.Change)
+	s.apply(t, first.Change)
 	id := first.Approval.ID
 	want("asked", false, id, state.Open)
 	s.vote(t, id, person("lena", "lead"), false)
@@ -113,7 +113,7 @@ func peekApprovals(t *testing.T, s store) {
 
 // A peek is refused for what a call would be refused for.
 func peekRefused(t *testing.T, s store) {
-	s.Apply(call.Change{Session: &call.SessionChange{ID: "bobs", Owner: "p-bob"}})
+	s.apply(t, call.Change{Session: &call.SessionChange{ID: "bobs", Owner: "p-bob"}})
 	if _, err := s.Revoke(t.Context(), call.Revocation{Tool: "rm"}); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func peekRefused(t *testing.T, s store) {
 		"nonsense":          {func(a *state.Admission) { a.Charges = []state.Charge{{Name: "l", Key: "l"}} }, nil},
 		"no binding": {func(a *state.Admission) {
 			a.Asks = []call.ApprovalRule{lead}
-			a.Bind = func(time.Time) (string, error) { return "", errors.New("no key") }
+			a.Bind = func(time.Time) (state.Binding, error) { return state.Binding{}, errors.New("no key") }
 		}, nil},
 	} {
 		a := plain("C2")

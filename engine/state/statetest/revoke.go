@@ -52,7 +52,7 @@ func revocation(t *testing.T, s store) {
 	if !s.admit(t, bob).Admitted {
 		t.Error("somebody else is refused, or has paid for the revoked")
 	}
-	s.Apply(call.Change{Revoked: &call.Revocation{Tool: "echo"}}) // as from the log
+	s.revoke(t, call.Revocation{Tool: "echo"})
 	bob.Call = "C6"
 	refused("a revoked tool", bob)
 	bob.Call, bob.Tool.Name, bob.Charges = "C7", "p-alice", nil
@@ -74,7 +74,7 @@ func epoch(t *testing.T, s store) {
 		if got := s.revoke(t, call.Revocation{Epoch: 1}); got.Epoch != int64(i)+1 {
 			t.Errorf("epoch %d, want %d", got.Epoch, i+1)
 		}
-		s.Apply(late)
+		s.apply(t, late)
 		for _, id := range []string{open, given} {
 			if st := s.standing(t, id, Start); st != state.Expired {
 				t.Errorf("%s of an epoch that is over: %s", id, st)
@@ -88,7 +88,7 @@ func epoch(t *testing.T, s store) {
 		}
 	}
 	id := s.asked(t, asking("D1", "given"))
-	s.Apply(call.Change{Revoked: &call.Revocation{Epoch: 2}}) // an old record
+	s.apply(t, call.Change{Revoked: &call.Revocation{Epoch: 2}}) // an old record
 	s.vote(t, id, person("lena", "lead"), false)
 	if !s.admit(t, asking("D2", "given")).Admitted {
 		t.Error("the newest epoch is over")
@@ -109,7 +109,7 @@ func changed(t *testing.T, s store) {
 			if vote, err = s.Vote(t.Context(), call.Vote{Approval: id, By: person("lena", "lead")}, Start); err != nil {
 				t.Fatal(err)
 			}
-			s.Apply(vote)
+			s.apply(t, vote)
 		}},
 		{"consumed", func() { s.admit(t, asking("C2", "x")) }},
 		{"asked again", func() { id = s.asked(t, asking("C3", "x")) }},

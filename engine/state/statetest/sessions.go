@@ -90,7 +90,7 @@ func labelsEnd(t *testing.T, s store) {
 }
 
 func foreign(t *testing.T, s store) {
-	s.Apply(call.Change{Session: &call.SessionChange{ID: "s", Owner: "p-bob"}})
+	s.apply(t, call.Change{Session: &call.SessionChange{ID: "s", Owner: "p-bob"}})
 	if got := s.session(t, "s", Start); got.Owner != "p-bob" || got.Version != 0 {
 		t.Errorf("Session = %+v", got)
 	}

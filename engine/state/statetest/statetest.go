@@ -29,6 +29,16 @@ func Run(t *testing.T, open func(t *testing.T) state.Store) {
 		{"limits/one key twice", oneKeyTwice},
 		{"limits/nonsense", nonsense},
 		{"limits/racers get the burst", racersGetTheBurst},
+		{"counted/until the end", countsUntilTheEnd},
+		{"counted/all or none", countsAllOrNone},
+		{"counted/peek", peekCounts},
+		{"counted/refunds", refunds},
+		{"counted/released", releasesCounts},
+		{"counted/racers reserve", racersReserve},
+		{"counted/racers refund", racersRefund},
+		{"keys/capped", keysAreCapped},
+		{"keys/of windows", windowsFreeTheirKeys},
+		{"keys/racers", racersForKeys},
 		{"calls/once", once},
 		{"sessions/labels", labels},
 		{"sessions/labels end", labelsEnd},
@@ -49,12 +59,21 @@ func Run(t *testing.T, open func(t *testing.T) state.Store) {
 		{"approvals/denied", denied},
 		{"approvals/expires", expires},
 		{"approvals/stricter rules", stricterRules},
+		{"approvals/stale", stale},
+		{"approvals/stale beside another", staleBesideAnother},
+		{"approvals/too many pending", tooManyPending},
+		{"approvals/racers pending", racersPending},
 		{"approvals/consumed once", consumedOnce},
 		{"approvals/limit refuses", limitRefuses},
 		{"approvals/listed", listed},
 		{"approvals/the clock steps back", clockStepsBack},
 		{"revocation/principal and tool", revocation},
 		{"revocation/epoch", epoch},
+		{"grants/spent once", spends},
+		{"grants/racers", racersSpend},
+		{"release/once", releases},
+		{"release/racers", racersRelease},
+		{"release/late", releasesLate},
 		{"changed", changed},
 		{"peek/limits", peekLimits},
 		{"peek/approvals", peekApprovals},
@@ -78,6 +97,13 @@ func (s store) admit(t *testing.T, a state.Admission) state.Answer {
 	return ans
 }
 
+func (s store) apply(t *testing.T, c call.Change) {
+	t.Helper()
+	if err := s.Apply(t.Context(), c); err != nil {
+		t.Errorf("Apply(%+v) = %v", c, err)
+	}
+}
+
 func (s store) session(t *testing.T, id string, now time.Time) state.Session {
 	t.Helper()
 	got, err := s.Session(t.Context(), id, now)
@@ -95,7 +121,7 @@ func (s store) asked(t *testing.T, a state.Admission) string {
 	if ans.Admitted || ans.Approval == nil || ans.Approval.Standing != state.Open {
 		t.Fatalf("Admit(%s) = %+v, want a pending approval", a.Call, ans)
 	}
-	s.Apply(ans.Change)
+	s.apply(t, ans.Change)
 	return ans.Approval.ID
 }
 
@@ -106,7 +132,7 @@ func (s store) vote(t *testing.T, id string, by call.RecordPrincipal, deny bool)
 	if err != nil {
 		t.Fatalf("Vote(%s by %s) = %v", id, by.ID, err)
 	}
-	s.Apply(c)
+	s.apply(t, c)
 }
 
 func (s store) standing(t *testing.T, id string, now time.Time) state.Standing {
@@ -145,8 +171,11 @@ func asking(id, what string, rules ...call.ApprovalRule) state.Admission {
 var lead = call.ApprovalRule{Name: "lead", Count: 1, From: call.From{Roles: []string{"lead"}}, Reason: "because"}
 
 // bindTo is the binding of one call, different on every day.
-func bindTo(what string) func(time.Time) (string, error) {
-	return func(day time.Time) (string, error) { return day.UTC().Format(time.DateOnly) + " " + what, nil }
+func bindTo(what string) func(time.Time) (state.Binding, error) {
+	return func(day time.Time) (state.Binding, error) {
+		b := day.UTC().Format(time.DateOnly) + " " + what
+		return state.Binding{Exact: b, About: b}, nil
+	}
 }
 
 func person(id string, roles ...string) call.RecordPrincipal {
