@@ -1,11 +1,11 @@
-# `make test` is everything that has to pass. It needs Go 1.26 or later and
-# fetches Go modules; it installs nothing on the system.
+# `make test` is everything that has to pass. It needs Go 1.26 or later, fetches Go
+# modules, and installs redis-server with apt-get if there is none.
 
 STATICCHECK := go tool staticcheck
 PACKAGES := ./...
 FUZZTIME ?= 5s
 
-.PHONY: test check race fuzz bench demo guests
+.PHONY: test check race fuzz bench demo guests redis
 
 test: check race fuzz
 	@echo "all tests passed"
@@ -21,15 +21,25 @@ check:
 	go mod tidy -diff
 	go mod verify
 
+# The tests of the shared state start real servers.
+redis:
+	@command -v redis-server >/dev/null || { \
+	  echo "installing redis-server, which the tests of the shared state start: apt-get install -y redis-server"; \
+	  as=; [ "$$(id -u)" = 0 ] || as=sudo; \
+	  { $$as apt-get update -q && $$as env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends redis-server; } >.redis.out 2>&1; \
+	  command -v redis-server >/dev/null || { cat .redis.out; rm -f .redis.out; echo "redis-server, 7.0 or later, is needed and could not be installed"; exit 1; }; \
+	  rm -f .redis.out; }
+
 # Every Go test, among them those that run plain OPA on every bundle: its format,
 # its strict check against the input's schema and the pinned builtins, its tests.
-race:
+race: redis
 	@command -v $${CC:-cc} >/dev/null || { echo "the race detector needs a C compiler: apt-get install gcc"; exit 1; }
 	go test -race -shuffle=on -timeout 20m $(PACKAGES)
 	go test ./sandbox/meter # again without the detector, under which its corpus is thinned
+	go test -run '^TestRaces$$' ./engine/state/redis # so are the races for one approval, grant and limit
 
 # A short run of every fuzz target; each also runs its seeds in `race`.
-fuzz:
+fuzz: redis
 	@set -e; for pkg in $$(go list $(PACKAGES)); do \
 	  for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
 	    echo "fuzz $$pkg $$target"; \
@@ -38,7 +48,7 @@ fuzz:
 	done; rm -f .fuzz.out
 
 # Prints ratios to a baseline of the same run, and writes docs/benchmarks.md.
-bench:
+bench: redis
 	go test -run '^$$' -bench . -benchtime 200ms $(PACKAGES) | tee .bench.out
 	awk -f docs/benchmarks.awk .bench.out > docs/benchmarks.md; rm -f .bench.out
 	@cat docs/benchmarks.md

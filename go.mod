@@ -9,11 +9,13 @@ tool (
 
 require (
 	code.dny.dev/ssrf v0.3.0
+	github.com/go-jose/go-jose/v4 v4.1.9
 	github.com/go-json-experiment/json v1.27.2
 	github.com/google/go-cmp v0.7.0
 	github.com/gowebpki/jcs v1.0.2
 	github.com/open-policy-agent/opa v1.22.4
 	github.com/opencontainers/image-spec v1.1.1
+	github.com/redis/rueidis v1.0.79
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/rs/zerolog v1.35.1
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3

@@ -10,20 +10,29 @@ import (
 	"github.com/callgate/callgate/engine/audit"
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/state"
+	"github.com/callgate/callgate/engine/state/redis"
+	"github.com/callgate/callgate/engine/state/redis/redistest"
 )
 
-// BenchmarkAdmit measures admissions a second: in memory alone, and with the
-// durable record that each needs, as ratios to one fsync a call in the same run.
+// BenchmarkAdmit measures admissions a second: in memory alone, with the durable
+// record that each needs, and with that and the state on a server that syncs each of
+// its answers too, as ratios to one fsync a call in the same run.
 func BenchmarkAdmit(b *testing.B) {
+	local := func(*testing.B) state.Store { return state.NewLocal() }
+	unrecorded := func(*testing.B) func([]byte) error { return func([]byte) error { return nil } }
 	for _, callers := range []int{1, 16, 256} {
-		for _, durable := range []bool{false, true} {
-			b.Run(fmt.Sprintf("durable=%v/callers=%d", durable, callers), func(b *testing.B) {
-				baseline := admitRate(b, callers, oneByOne(b))
-				log := func([]byte) error { return nil }
-				if durable {
-					log = appendTo(b)
-				}
-				rate := admitRate(b, callers, log)
+		for _, backend := range []struct {
+			name   string
+			store  func(*testing.B) state.Store
+			record func(*testing.B) func([]byte) error
+		}{
+			{"memory", local, unrecorded},
+			{"local", local, appendTo},
+			{"redis", shared, appendTo},
+		} {
+			b.Run(fmt.Sprintf("%s/callers=%d", backend.name, callers), func(b *testing.B) {
+				baseline := admitRate(b, callers, state.NewLocal(), oneByOne(b))
+				rate := admitRate(b, callers, backend.store(b), backend.record(b))
 				b.ReportMetric(rate/baseline, "x-one-fsync-a-call")
 				b.ReportMetric(0, "ns/op") // the rates are what counts
 			})
@@ -31,10 +40,26 @@ func BenchmarkAdmit(b *testing.B) {
 	}
 }
 
+// shared is a state on a server of its own.
+func shared(b *testing.B) state.Store {
+	server := redistest.Start(b)
+	s, err := redis.Open(b.Context(), redis.Options{Address: server.Address, Prefix: "bench", Node: "bench"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.Close() }) // the server may be gone
+	if _, err := s.Begin(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := s.Recover(b.Context(), state.Recovery{}); err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
 // admitRate is how many calls a second are admitted and recorded.
-func admitRate(b *testing.B, callers int, record func([]byte) error) float64 {
+func admitRate(b *testing.B, callers int, l state.Store, record func([]byte) error) float64 {
 	const window = 300 * time.Millisecond
-	l := state.NewLocal()
 	done := make([]int, callers)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -64,7 +89,7 @@ func admitRate(b *testing.B, callers int, record func([]byte) error) float64 {
 					b.Error(err)
 					return
 				}
-				l.Settle(id)
+				l.Settle(id, 0)
 			}
 		})
 	}

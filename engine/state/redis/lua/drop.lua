@@ -1,0 +1,3 @@
+-- Removes the sealed arguments of a call.
+call('DEL', P .. 'pa:' .. a.id)
+return answer('ok')

@@ -1,0 +1,22 @@
+-- keep_session makes a session hold at least what c says: session, owner, version and
+-- labels. With c.grow its version moves when it has more labels then, as for whoever
+-- decided on it meanwhile.
+local function keep_session(c)
+  local s = P .. 's:' .. c.session
+  local was = call('HMGET', s, 'owner', 'v')
+  local version, keepms = math.max(tonumber(was[2] or '0'), tonumber(c.version)), 30 * DAY
+  local more = 0
+  for label, ends in pairs(c.labels) do
+    local before = call('HGET', s, 'l:' .. label) or ''
+    if before <= now and ends > now then
+      more = 1
+    end
+    call('HSET', s, 'l:' .. label, most(before, ends))
+    keepms = math.max(keepms, from(ends, HOUR))
+  end
+  if c.grow and version == tonumber(was[2] or '0') then
+    version = version + more
+  end
+  call('HSET', s, 'owner', most(was[1] or '', c.owner), 'v', string.format('%d', version))
+  outlive(s, keepms)
+end
