@@ -18,13 +18,23 @@ var (
 
 	// ErrNotApproved says that an approval ended without being given.
 	ErrNotApproved = errors.New("not approved")
+
+	// ErrReason says that a voter's reason may not stand in a record.
+	ErrReason = fmt.Errorf("a reason is printable text of at most %d bytes", MaxReason)
 )
+
+// MaxReason is how long a voter's reason may be, in bytes.
+const MaxReason = 500
 
 // Vote is one person's answer to a pending approval. A deny ends it.
 type Vote struct {
 	Approval string
 	By       call.Principal // as the ingress authenticated them
 	Deny     bool
+
+	// Reason is in the voter's own words, which are recorded and shown: printable
+	// text of at most [MaxReason] bytes. "" is none; nothing stands in the way of a no.
+	Reason string
 }
 
 // Pending keeps the arguments of calls that wait for approval, so that people can
@@ -36,44 +46,30 @@ type Pending interface {
 	Sweep(keep func(approval string) bool) error
 }
 
-// Question is an approval with what its approvers must see.
-type Question struct {
-	state.Approval
-	Args []byte // canonical; nil when they are not kept, or lost
-}
-
 // Vote records one person's answer. It counts when its record is durable.
 //
 // # Errors
 //
-// [ErrAsserted], [state.ErrNoApproval], [state.ErrMayNotVote] for the requester,
-// whom they act for, whoever is revoked, and whoever no rule asks; a [*Denial] with
-// log_unavailable.
+// [ErrReason], [ErrAsserted], [state.ErrNoApproval], [state.ErrMayNotVote] for the
+// requester, whom they act for, agents, whoever is revoked, and whoever no rule asks; a
+// [*Denial] with principal_invalid or log_unavailable.
 func (e *Engine) Vote(ctx context.Context, v Vote) (state.Approval, error) {
 	leave, code := e.enter(ctx)
 	if code != "" {
 		return state.Approval{}, &Denial{Tool: "vote", Code: code, Receipt: Receipt{-1}}
 	}
 	defer leave()
-	v.By = clonePrincipal(v.By)
-	if err := checkPrincipal(v.By, false); err != nil {
-		return state.Approval{}, &Denial{Tool: "vote", Code: call.CodePrincipalInvalid, Receipt: Receipt{-1}}
-	}
-	if v.By.Auth.Method == "asserted" && !e.o.AssertedApprovers {
-		return state.Approval{}, ErrAsserted
+	if len(v.Reason) > MaxReason || !plain(v.Reason) {
+		return state.Approval{}, ErrReason
 	}
 	ctx = context.WithoutCancel(ctx)
-	digest := principalDigest(v.By, "")
-	revoked, err := e.o.State.Revoked(ctx, digest)
+	by, digest, err := e.approver(ctx, "vote", v.By)
 	if err != nil {
 		return state.Approval{}, err
 	}
-	if revoked {
-		return state.Approval{}, state.ErrMayNotVote
-	}
-	by := recordPrincipal(v.By)
 	now := e.o.Now().UTC()
-	if err := e.vote(ctx, call.Vote{Approval: v.Approval, By: by, Principal: digest, Deny: v.Deny}, now); err != nil {
+	vote := call.Vote{Approval: v.Approval, By: by, Principal: digest, At: now.Round(0), Deny: v.Deny, Reason: v.Reason}
+	if err := e.vote(ctx, vote, now); err != nil {
 		return state.Approval{}, err
 	}
 	a, err := e.o.State.Approval(ctx, v.Approval, now)
@@ -81,6 +77,26 @@ func (e *Engine) Vote(ctx context.Context, v Vote) (state.Approval, error) {
 		e.drop(a.ID)
 	}
 	return a, err
+}
+
+// approver checks who wants to answer, or to see what only those who are asked see.
+func (e *Engine) approver(ctx context.Context, what string, p call.Principal) (by call.RecordPrincipal, digest string, err error) {
+	p = clonePrincipal(p)
+	if err := checkPrincipal(p, false); err != nil {
+		return by, "", &Denial{Tool: what, Code: call.CodePrincipalInvalid, Receipt: Receipt{-1}}
+	}
+	if p.Auth.Method == "asserted" && !e.o.AssertedApprovers {
+		return by, "", ErrAsserted
+	}
+	if p.Kind == "agent" { // whatever role it has: approvals are what people say of agents
+		return by, "", state.ErrMayNotVote
+	}
+	digest = principalDigest(p, "")
+	revoked, err := e.o.State.Revoked(ctx, digest)
+	if err == nil && revoked {
+		err = state.ErrMayNotVote
+	}
+	return recordPrincipal(p), digest, err
 }
 
 // vote takes a vote and records it, if it says anything new.
@@ -95,7 +111,9 @@ func (e *Engine) vote(ctx context.Context, v call.Vote, now time.Time) error {
 	if err := e.appendRecord(rec); err != nil {
 		return &Denial{Tool: "vote", Code: call.CodeLogUnavailable, Receipt: Receipt{-1}}
 	}
-	e.o.State.Apply(change)
+	if err := e.o.State.Apply(ctx, change); err != nil {
+		return err
+	}
 	e.log.Info().Str("approval", v.Approval).Str("by", v.By.ID).Bool("deny", v.Deny).Msg("voted")
 	return nil
 }
@@ -111,25 +129,6 @@ func (e *Engine) Approvals(ctx context.Context) ([]state.Approval, error) {
 		leave()
 	}
 	return e.o.State.Approvals(ctx, e.o.Now())
-}
-
-// Approval is one question, with the arguments that it is about.
-//
-// # Errors
-//
-// [state.ErrNoApproval].
-func (e *Engine) Approval(ctx context.Context, id string) (Question, error) {
-	a, err := e.o.State.Approval(ctx, id, e.o.Now())
-	if err != nil {
-		return Question{}, err
-	}
-	q := Question{Approval: a}
-	if e.o.Pending != nil && (a.Standing == state.Open || a.Standing == state.Approved) {
-		if q.Args, err = e.o.Pending.Get(id); err != nil {
-			e.log.Error().AnErr("cause", err).Str("approval", id).Msg("pending arguments not readable")
-		}
-	}
-	return q, nil
 }
 
 // Wait waits until the approval is given or over. It holds nothing of the road:
@@ -164,34 +163,5 @@ func (e *Engine) Wait(ctx context.Context, id string) (state.Approval, error) {
 		if err := errors.Join(ctx.Err(), e.stopped.Err()); err != nil {
 			return a, err
 		}
-	}
-}
-
-// sweep removes the arguments of every approval that ended without anybody doing
-// something about it: it expired, or its epoch did.
-func (e *Engine) sweep(ctx context.Context) error {
-	if e.o.Pending == nil {
-		return nil
-	}
-	e.asking.Lock()
-	defer e.asking.Unlock()
-	now := e.o.Now()
-	return e.o.Pending.Sweep(func(id string) bool {
-		a, err := e.o.State.Approval(ctx, id, now)
-		if errors.Is(err, state.ErrNoApproval) {
-			return false
-		}
-		return err != nil || a.Standing == state.Open || a.Standing == state.Approved // doubt keeps
-	})
-}
-
-// drop removes arguments that nobody will look at again. That they stay encrypted
-// on disk until the next sweep when it cannot is no reason to fail.
-func (e *Engine) drop(id string) {
-	if e.o.Pending == nil {
-		return
-	}
-	if err := e.o.Pending.Drop(id); err != nil {
-		e.log.Error().AnErr("cause", err).Str("approval", id).Msg("pending arguments not removed")
 	}
 }

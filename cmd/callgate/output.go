@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -35,33 +34,31 @@ func writeJSON(w io.Writer, v any) error {
 	return err
 }
 
-// escapeControls writes the control characters that JSON lets stand in strings,
-// C1 and delete, as escapes: a terminal obeys them.
+// escapeControls writes characters that JSON lets stand in strings, and that nobody
+// sees or terminals obey, as escapes: see visible. Line breaks here are the layout's.
 func escapeControls(b []byte) []byte {
-	if !bytes.ContainsFunc(b, c1) {
+	if !bytes.ContainsFunc(b, func(r rune) bool { return r != '\n' && hidden(r) }) {
 		return b
 	}
-	var out []byte
-	for _, r := range string(b) {
-		if c1(r) {
-			out = fmt.Appendf(out, "\\u%04x", r)
-		} else {
-			out = utf8.AppendRune(out, r)
-		}
+	lines := strings.Split(string(b), "\n")
+	for i := range lines {
+		lines[i] = visible(lines[i])
 	}
-	return out
+	return []byte(strings.Join(lines, "\n"))
 }
 
-func c1(r rune) bool { return r >= 0x7f && r <= 0x9f }
-
-// terminal reports whether w is one, or anything else that is no file or pipe.
+// terminal reports whether w is one, or any other device but the one for nothing.
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
 		return false
 	}
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
 }
 
 // clean takes control characters out of text that a tool or a policy wrote, so

@@ -36,6 +36,21 @@
 // pointer ends at is of type string (of argv an array of strings); what method_at and mode_at end at has an enum
 // of methods or modes too. A URL that may be absent is not declared: make it the
 // required argument of a tool of its own.
+//
+// # Preconditions
+//
+// A tool that changes something may depend on how it found things:
+//
+//	preconditions:
+//	  - {file: /file}
+//	  - {etag: /etag}
+//
+// file points to an argument that facts declare as a path, in a directory that the
+// tool may read. What is in that file (or that there is none) when the call is decided
+// is looked at again before its first effect that changes something; if it differs, no
+// such effect happens. etag points to an argument that is a strong entity tag, which
+// every request other than GET and HEAD then carries as If-Match. There are at most
+// four, of files of at most 16 MiB each.
 package tool
 
 import (
@@ -77,6 +92,9 @@ type Manifest struct {
 	Caps        call.Caps         // the most that any call of the tool may do, in normal form
 	Facts       facts.Declaration // the arguments that are URLs, paths and commands; zero for none
 
+	// Preconditions are what a call depends on, beside its decision.
+	Preconditions []Precondition
+
 	input  string // canonical JSON Schema
 	digest string
 	schema *jsonschema.Schema
@@ -96,6 +114,8 @@ type document struct {
 	Input       jsontext.Value `json:"input"`
 	Caps        call.Caps      `json:"caps"`
 	Facts       jsontext.Value `json:"facts"`
+
+	Preconditions []Precondition `json:"preconditions"`
 }
 
 // Parse reads the text of a tool.yaml.
@@ -141,6 +161,9 @@ func parse(src []byte) (*Manifest, error) {
 	var factsErr error
 	if capsErr == nil && schemaErr == nil {
 		factsErr = m.setFacts(d.Facts, schema)
+		if factsErr == nil {
+			factsErr = m.setPreconditions(d.Preconditions, schema)
+		}
 	}
 	errs := append(m.checkFields(), capsErr, schemaErr, factsErr)
 	if err := errors.Join(errs...); err != nil {

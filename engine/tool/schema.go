@@ -25,7 +25,7 @@ var (
 		"type", "enum", "const", "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum",
 		"maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "maxContains", "minContains",
 		"maxProperties", "minProperties", "required", "dependentRequired", "format",
-		"title", "description", "default", "examples", "deprecated", "$comment", "$ref", "$schema",
+		"title", "description", "default", "examples", "deprecated", "writeOnly", "$comment", "$ref", "$schema",
 	}
 	formats = []string{
 		"date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uri-reference",
