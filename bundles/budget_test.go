@@ -94,7 +94,7 @@ func admitter(ctx context.Context, t rapid.TB, c state.Charge) func(now, cost in
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.Settle(fmt.Sprint("C", n))
+		l.Settle(fmt.Sprint("C", n), 0)
 		return ans.Admitted
 	}
 }

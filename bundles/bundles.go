@@ -22,8 +22,8 @@ import (
 //
 //go:embed base/approval.rego base/args.rego base/budget.rego base/classes.rego
 //go:embed base/decision.rego base/defaults.rego base/facts.rego base/flow.rego
-//go:embed base/lib.rego base/malformed.rego base/sample.rego base/sensitivity.rego
-//go:embed base/shape.rego base/words.rego
+//go:embed base/lib.rego base/malformed.rego base/raw.rego base/sample.rego
+//go:embed base/sensitivity.rego base/shape.rego base/words.rego
 var base embed.FS
 
 //go:embed project

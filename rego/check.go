@@ -21,13 +21,11 @@ const (
 	maxApprovals = 16
 	maxLimits    = 32
 	maxLabels    = 64
-	maxFrom      = 64        // roles or ids that may approve
-	maxCount     = 64        // approvers
-	maxText      = 4096      // bytes of a message, remedy or reason
-	maxID        = 512       // bytes of a limit's key, or of a role or id that approves
-	maxUnits     = 1<<53 - 1 // what every JSON reader keeps
-	maxPer       = 366 * 24 * time.Hour
-	maxTTL       = int64(maxPer / time.Second)
+	maxFrom      = 64   // roles or ids that may approve
+	maxCount     = 64   // approvers
+	maxText      = 4096 // bytes of a message, remedy or reason
+	maxID        = 512  // bytes of a limit's key, or of a role or id that approves
+	maxTTL       = int64(366 * 24 * time.Hour / time.Second)
 )
 
 // name is how codes, rules, labels and the like are written. Records hold them,
@@ -54,8 +52,8 @@ type wireApproval struct {
 
 type wireLimit struct {
 	call.Limit `json:",embed"`
-	Cost       *int64         `json:"cost"`
-	Charge     jsontext.Value `json:"charge"`
+	Cost       *int64  `json:"cost"`
+	Charge     *string `json:"charge"`
 }
 
 // approvals checks each rule and joins those that are the same. Rules of one
@@ -120,26 +118,28 @@ func limits(ws []wireLimit) ([]call.Limit, error) {
 	type identity struct{ name, key string }
 	seen := map[identity]call.Limit{}
 	for i, w := range ws {
-		if w.Charge != nil {
-			return nil, &call.Error{Code: call.CodeObligationUnsupported, Detail: fmt.Sprintf("limits[%d]: charge", i)}
-		}
 		l := w.Limit
-		l.Cost = 1
+		if w.Charge != nil {
+			l.Charge = *w.Charge
+		}
 		if w.Cost != nil {
 			l.Cost = *w.Cost
+		} else if l.Charge == "" {
+			l.Cost = 1
 		}
-		per, err := time.ParseDuration(l.Per)
-		switch {
+		switch flaw := l.Flaw(); {
 		case !isName(l.Name):
 			return nil, bad("limits", i, "name")
 		case len(l.Key) > maxID:
 			return nil, bad("limits", i, "key")
-		case l.Burst < 1 || l.Burst > maxUnits:
-			return nil, bad("limits", i, "burst")
-		case l.Cost < 1 || l.Cost > maxUnits:
+		case w.Charge != nil && l.Charge == "":
+			return nil, bad("limits", i, "charge")
+		case w.Cost != nil && l.Cost == 0:
 			return nil, bad("limits", i, "cost")
-		case err != nil || per <= 0 || per > maxPer:
-			return nil, bad("limits", i, "per")
+		case call.Unmeasured(l.Charge):
+			return nil, &call.Error{Code: call.CodeObligationUnsupported, Detail: fmt.Sprintf("limits[%d]: charge", i)}
+		case flaw != "":
+			return nil, bad("limits", i, flaw)
 		}
 		id := identity{l.Name, l.Key}
 		if before, ok := seen[id]; !ok {

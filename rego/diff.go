@@ -3,6 +3,7 @@ package rego
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -129,7 +130,7 @@ func answered(ctx context.Context, p Decider, in *call.Input) (verdictAndGrant, 
 	}
 	code := call.CodeOf(err, "")
 	if ctx.Err() != nil || code == call.CodePolicyTimeout {
-		return verdictAndGrant{}, errors.Join(errors.New("rego: a policy did not answer in time"), ctx.Err())
+		return verdictAndGrant{}, fmt.Errorf("rego: a policy did not answer in time: %w", errors.Join(err, ctx.Err()))
 	}
 	if err != nil {
 		d = call.Decision{Verdict: call.Deny}

@@ -84,6 +84,9 @@ func holdsAtLeast(m, l call.Limit) bool {
 	if m.Layer != l.Layer || m.Name != l.Name || m.Key != l.Key || m.Burst > l.Burst || max(1, m.Cost) < max(1, l.Cost) {
 		return false
 	}
+	if m.Counted() || l.Counted() {
+		return m.Per == l.Per && m.Charge == l.Charge // others are known only when there are calls
+	}
 	x, err := time.ParseDuration(m.Per)
 	y, err2 := time.ParseDuration(l.Per)
 	if err != nil || err2 != nil || x <= 0 || y <= 0 {

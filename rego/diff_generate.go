@@ -82,7 +82,8 @@ func Generate(ctx context.Context, o GenerateOptions) ([]Case, World, error) {
 		if err := own.defaults(); err != nil {
 			return nil, World{}, err
 		}
-		if err := g.c.read(ctx, b.FS, own.Entrypoint); err != nil {
+		_, err := loading(ctx, 0, func(ctx context.Context) (struct{}, error) { return struct{}{}, g.c.read(ctx, b.FS, own.Entrypoint) })
+		if err != nil {
 			return nil, World{}, err
 		}
 	}

@@ -53,6 +53,9 @@ func TestDiffKinds(t *testing.T) {
 	limit := func(burst int64, per string) func(*call.Decision) {
 		return func(d *call.Decision) { d.Limits = []call.Limit{{Name: "l", Burst: burst, Per: per}} }
 	}
+	charge := func(name string) func(*call.Decision) {
+		return func(d *call.Decision) { d.Limits = []call.Limit{{Name: "l", Burst: 1, Per: "day", Charge: name}} }
+	}
 	deny, broken := fixed{d: call.Decision{Verdict: call.Deny}}, fixed{err: &call.Error{Code: call.CodePolicyError}}
 	for _, tt := range []struct {
 		name  string
@@ -78,6 +81,10 @@ func TestDiffKinds(t *testing.T) {
 		{"a larger limit", allow(limit(1, "1m")), allow(limit(2, "1m")), Eased, true},
 		{"a faster limit", allow(limit(1, "1m")), allow(limit(1, "30s")), Eased, true},
 		{"a smaller limit that is faster", allow(limit(60, "1h")), allow(limit(2, "1m")), Eased, true},
+		{"a quota in place of a limit", allow(limit(1, "24h")), allow(limit(1, "day")), Eased, true},
+		{"a longer quota", allow(limit(1, "day")), allow(limit(1, "month")), Eased, true},
+		{"a smaller quota", allow(limit(2, "day")), allow(limit(1, "day")), Tightened, false},
+		{"another charge", allow(charge("fuel")), allow(charge("time_ms")), Eased, true},
 		{"a limit more", allow(nil), allow(limit(1, "1m")), Tightened, false},
 		{"a smaller limit", allow(limit(2, "1m")), allow(limit(1, "1m")), Tightened, false},
 		{"narrower and without a limit", allow(func(d *call.Decision) { d.Grants = docs("read", "write"); limit(1, "1m")(d) }), allow(nil), Eased, true},

@@ -78,7 +78,8 @@ func (p *Policy) Explain(ctx context.Context, in *call.Input) (x *Explanation, e
 	w := newWatch()
 	d, err := p.watched(ctx, v, in.Env.NowNS, w)
 	if ctx.Err() != nil {
-		return nil, &call.Error{Code: call.CodePolicyTimeout, Err: ctx.Err()}
+		// The evaluator may still write to w, and keep things in v.
+		return nil, &call.Error{Code: call.CodePolicyTimeout, Err: errors.Join(ctx.Err(), err)}
 	}
 	hide := newRedactor(v)
 	x = &Explanation{Revision: p.revision, Verdict: call.Deny}

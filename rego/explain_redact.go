@@ -97,6 +97,20 @@ func (r redactor) value(v ast.Value) ast.Value {
 	return v
 }
 
+// Redacted is a decision about in as [Policy.Explain] shows it: without what looks like
+// a secret of the call.
+//
+// # Errors
+//
+// The input has no JSON form.
+func Redacted(in *call.Input, d call.Decision) (*call.Decision, error) {
+	v, err := inputValue(in)
+	if err != nil {
+		return nil, noInput(err)
+	}
+	return newRedactor(v).decision(d), nil
+}
+
 // decision is d without secrets in what rules made of arguments.
 func (r redactor) decision(d call.Decision) *call.Decision {
 	d.Reasons, d.Limits, d.Approvals = slices.Clone(d.Reasons), slices.Clone(d.Limits), slices.Clone(d.Approvals)

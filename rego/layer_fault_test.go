@@ -51,7 +51,7 @@ func TestFaultsOfAnyLayerDeny(t *testing.T) {
 		{"a deep decision", when(`{"decision": "deny", "redact": json.unmarshal(concat("", [concat("", ["[" | some x in numbers.range(1, 10001)]), concat("", ["]" | some x in numbers.range(1, 10001)])]))}`), call.CodePolicyError},
 		{"malformed capabilities", when(`{"decision": "deny", "cap": {"secrets": ["Not a name"]}}`), call.CodeCapsInvalid},
 		{"too many capabilities", when(`{"decision": "deny", "cap": {"secrets": [sprintf("s%%d", [x]) | some x in numbers.range(1, 33)]}}`), call.CodeCapsTooMany},
-		{"what nobody can do", when(`{"decision": "deny", "limits": [{"name": "n", "charge": "tokens"}]}`), call.CodeObligationUnsupported},
+		{"what nobody can do", when(`{"decision": "deny", "limits": [{"name": "n", "charge": "write_bytes"}]}`), call.CodeObligationUnsupported},
 	}
 	good := "package callgate\n\n%[1]s := true if input.tool.name == \"t\"\n\n%[1]s := false if input.tool.name != \"t\"\n"
 	open := func(t *testing.T, name string, role Role, src string) *Policy {

@@ -13,6 +13,8 @@ func (v *vetting) lint(o CheckOptions) {
 	v.lintPatterns()
 	v.lintGuards()
 	v.lintHeads(o)
+	v.lintVanishing(o)
+	v.lintLists()
 	v.lintMetadata()
 	v.lintWorld(o)
 	v.lintGrants(o)

@@ -38,6 +38,9 @@ type Options struct {
 	// Verification says whose signature the bundle must have. Nil means none, and
 	// that a signature is not looked at.
 	Verification *Verification
+
+	// LoadTimeout is for all that [Open] does, and [OpenListing]. Zero means 30 s.
+	LoadTimeout time.Duration
 }
 
 // Validate checks the name, the role and the entrypoint, and the keys.
@@ -86,18 +89,23 @@ func (o *Options) defaults() error {
 // them and the rest of what [Check] finds, files that OPA would silently leave out, data.starter that
 // does not fit rego/schema/data.json, and a missing entrypoint. Asked about a call
 // by nobody of nothing, a permit layer must not say anything but no, and a restrict
-// layer must say something. [Places] of the error are what to mend.
+// layer must say something. [Places] of the error are what to mend. A bundle that takes
+// longer than [Options].LoadTimeout, or than ctx lasts, is given up with a [*call.Error]
+// with [call.CodePolicyTimeout]; [StillRuns] in its chain says that work on it goes on.
 func Open(ctx context.Context, fsys fs.FS, o Options) (*Policy, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err
 	}
-	var err error
-	if o.Verification != nil {
-		if fsys, _, err = Verify(fsys, o.Verification); err != nil {
-			return nil, fmt.Errorf("bundle %s: %w", o.Name, err)
+	p, err := loading(ctx, o.LoadTimeout, func(ctx context.Context) (*Policy, error) {
+		if o.Verification != nil {
+			verified, _, err := Verify(fsys, o.Verification)
+			if err != nil {
+				return nil, err
+			}
+			fsys = verified
 		}
-	}
-	p, err := open(ctx, fsys, o)
+		return open(ctx, fsys, o)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("bundle %s: %w", o.Name, err)
 	}
@@ -128,6 +136,9 @@ func open(ctx context.Context, fsys fs.FS, o Options) (*Policy, error) {
 		return nil, err
 	}
 	c, err := compile(b, caps, storage.NonEmpty(ctx, store, txn), o.Entrypoint)
+	if err := ctx.Err(); err != nil {
+		return nil, err // nobody waits for more
+	}
 	if err := errors.Join(vet(b, c, o.Entrypoint), err); err != nil {
 		return nil, err
 	}
@@ -158,12 +169,16 @@ func open(ctx context.Context, fsys fs.FS, o Options) (*Policy, error) {
 	if err := p.probe(ctx, o.Entrypoint); err != nil {
 		return nil, err
 	}
+	p.givenUp.idle = make(chan func())
 	return p, nil
 }
 
 // read loads the bundle's files. Signatures are not looked at.
 func read(fsys fs.FS, caps *ast.Capabilities) (*bundle.Bundle, error) {
 	if err := checkFiles(fsys); err != nil {
+		return nil, err
+	}
+	if err := checkBounds(fsys); err != nil {
 		return nil, err
 	}
 	l := bundle.NewFSLoaderWithRoot(fsys, ".").WithPathFormat(bundle.Passthrough)

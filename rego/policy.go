@@ -45,6 +45,7 @@ type Policy struct {
 	store    storage.Store
 	txn      storage.Transaction // open for reading for ever: nothing writes
 	patterns *patterns
+	givenUp  givenUp                // evaluations that still run
 	modules  string                 // digest of the rules alone
 	places   atomic.Pointer[places] // of the data, and of what it no longer has; nil: as the data alone
 	role     Role
@@ -64,7 +65,8 @@ func (p *Policy) Revision() call.Revision { return p.revision }
 // Each is an [*call.Error] and means no. [call.CodePolicyUndefined]: the policy
 // has no answer. [call.CodePolicyError]: a conflict, a builtin's error, or a
 // defect in the evaluator. [call.CodePolicyTimeout]: ctx ended first, by its
-// deadline or because the caller went away. [call.CodePolicyShape]: the answer is
+// deadline or because the caller went away, or four evaluations that were given up
+// still run: nothing can end them, see [StillRuns]. [call.CodePolicyShape]: the answer is
 // not a decision. [call.CodeCapsInvalid] and [call.CodeCapsTooMany]: it grants
 // what are not capabilities, or too many. [call.CodeObligationUnsupported]: it
 // charges a limit afterwards. A restrict layer alone permits nothing: it passes.
@@ -124,29 +126,32 @@ func where(err error) string {
 	return fmt.Sprintf("%s at %s:%d", e.Code, e.Location.File, e.Location.Row)
 }
 
-// eval asks the policy under the engine's settings, which more may only add to.
+// eval asks the policy under the engine's settings, which more may only add to. It
+// ends when ctx does. If the evaluator then still runs, in and what is in more are its
+// own for ever.
 func (p *Policy) eval(ctx context.Context, in ast.Value, nowNS int64, more ...oparego.EvalOption) (ast.Value, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, &call.Error{Code: call.CodePolicyTimeout, Err: err}
-	}
 	cancel := topdown.NewCancel()
-	stop := context.AfterFunc(ctx, cancel.Cancel)
-	defer stop()
-
-	rs, err := p.query.Eval(ctx, append(more,
-		oparego.EvalParsedInput(in),
-		oparego.EvalTime(time.Unix(0, nowNS).UTC()),
-		oparego.EvalEarlyExit(false),
-		oparego.EvalTransaction(p.txn),
-		oparego.EvalInterQueryBuiltinValueCache(p.patterns),
-		oparego.EvalExternalCancel(cancel), // spares OPA a goroutine for each call
-		oparego.EvalMetrics(metrics.NoOp()),
-		oparego.EvalGenerateJSON(func(t *ast.Term, _ *oparego.EvalContext) (any, error) { return t.Value, nil }),
-	)...)
+	rs, err := run(ctx, &p.givenUp, func() (oparego.ResultSet, error) {
+		return p.query.Eval(ctx, append(more,
+			oparego.EvalParsedInput(in),
+			oparego.EvalTime(time.Unix(0, nowNS).UTC()),
+			oparego.EvalEarlyExit(false),
+			oparego.EvalTransaction(p.txn),
+			oparego.EvalInterQueryBuiltinValueCache(p.patterns),
+			oparego.EvalExternalCancel(cancel), // spares OPA a goroutine for each call
+			oparego.EvalMetrics(metrics.NoOp()),
+			oparego.EvalGenerateJSON(func(t *ast.Term, _ *oparego.EvalContext) (any, error) { return t.Value, nil }),
+		)...)
+	}, cancel.Cancel)
+	refused, _ := errors.AsType[*call.Error](err)
 	switch {
+	case refused != nil && refused.Code == call.CodePolicyTimeout:
+		return nil, refused
 	case ctx.Err() != nil:
 		// Even with an answer: some builtins do not watch for the end.
 		return nil, &call.Error{Code: call.CodePolicyTimeout, Err: errors.Join(ctx.Err(), err)}
+	case refused != nil:
+		return nil, refused
 	case err != nil:
 		return nil, &call.Error{Code: call.CodePolicyError, Where: where(err), Err: err}
 	case len(rs) != 1 || len(rs[0].Expressions) != 1:

@@ -200,7 +200,7 @@ func (s said) wire(role Role) any {
 	case "caps":
 		return map[string]any{"decision": string(role.lets()), "cap": map[string]any{"secrets": []string{"Not a name"}}}
 	case "charge":
-		return map[string]any{"decision": "deny", "limits": []any{map[string]any{"name": "n", "charge": "x"}}}
+		return map[string]any{"decision": "deny", "limits": []any{map[string]any{"name": "n", "charge": "write_bytes"}}}
 	}
 	out := map[string]any{
 		"decision": map[string]string{"let": string(role.lets()), "ask": "requires-approval", "deny": "deny"}[s.verdict],

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/callgate/callgate/engine/call"
 )
 
 const (
@@ -23,6 +25,10 @@ const (
 // Make one with [NewShadow] and give it to [Set.Beside]. It outlives sets: what it
 // found about a bundle stays when another set takes over.
 type Shadow struct {
+	// Found is told each difference, one after the other. Set it before the shadow is
+	// given to anybody; nil for nobody.
+	Found func(bundle call.Revision, d ShadowDifference)
+
 	timeout time.Duration
 	queue   chan *tryout
 	waiting atomic.Int64 // bytes of inputs in the queue
@@ -120,6 +126,11 @@ func (s *Shadow) run(t *tryout) {
 			s.note(p, func(r *ShadowReport) { r.Dropped++ })
 		default:
 			s.note(p, func(r *ShadowReport) { r.add(found) })
+			for _, d := range found {
+				if s.Found != nil {
+					s.Found(p.revision, d)
+				}
+			}
 		}
 	}
 }

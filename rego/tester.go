@@ -1,6 +1,7 @@
 package rego
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,6 +77,11 @@ func Test(ctx context.Context, fsys fs.FS, o TestSettings) (*TestReport, error) 
 	if _, err := regexp.Compile(o.Run); err != nil {
 		return nil, errors.New("rego: the pattern of tests is not a regular expression")
 	}
+	// However long they take, ctx ends it for the caller.
+	return run(ctx, &givenUp{}, func() (*TestReport, error) { return runTests(ctx, fsys, o) }, func() {})
+}
+
+func runTests(ctx context.Context, fsys fs.FS, o TestSettings) (*TestReport, error) {
 	caps := Capabilities()
 	b, err := read(fsys, caps)
 	if err != nil {
@@ -164,7 +170,7 @@ func (t *testRun) result(ctx context.Context, x *tester.Result) TestResult {
 	case x.Error != nil:
 		r.Outcome, r.Detail = TestError, x.Error.Error()
 	case x.Fail:
-		r.Outcome, r.Detail = TestFail, failedCases(x)
+		r.Outcome, r.Detail = TestFail, cmp.Or(failedCases(x), t.why(ctx, r.Name))
 	default:
 		if detail := t.strictly(ctx, r.Name, x); detail != "" {
 			r.Outcome, r.Detail = TestDiffers, detail

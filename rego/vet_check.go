@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -31,6 +32,9 @@ type CheckOptions struct {
 
 	// Lint asks for warnings as well.
 	Lint bool
+
+	// LoadTimeout is as in [Options]. A bundle that takes longer is found to.
+	LoadTimeout time.Duration
 }
 
 // ToolInfo is what is known of one tool.
@@ -56,6 +60,17 @@ func Check(ctx context.Context, fsys fs.FS, o CheckOptions) ([]Finding, error) {
 	if err := open.defaults(); err != nil {
 		return nil, err
 	}
+	all, err := loading(ctx, o.LoadTimeout, func(ctx context.Context) ([]Finding, error) { return checkAll(ctx, fsys, open, o) })
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if code := call.CodeOf(err, ""); code != "" {
+		return found("answer", err), nil
+	}
+	return all, err
+}
+
+func checkAll(ctx context.Context, fsys fs.FS, open Options, o CheckOptions) ([]Finding, error) {
 	caps := Capabilities()
 	b, err := read(fsys, caps)
 	if err != nil {
@@ -67,6 +82,9 @@ func Check(ctx context.Context, fsys fs.FS, o CheckOptions) ([]Finding, error) {
 		return nil, err
 	}
 	c, err := compile(b, caps, storage.NonEmpty(ctx, store, txn), open.Entrypoint)
+	if err := ctx.Err(); err != nil {
+		return nil, err // nobody waits for more
+	}
 	v := newVetting(b, c, open.Entrypoint)
 	v.findings = slices.Concat(
 		found("package_reserved", checkLibraryPlace(b)), found("starter_data", checkStarter(b)), found("rules", err),

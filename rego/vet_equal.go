@@ -74,7 +74,12 @@ func (v *vetting) checkParts(l *ast.Location, t *ast.Term, m meaning) {
 // checkKinds refuses values of kinds that are never equal, as a list and a set.
 func (v *vetting) checkKinds(l *ast.Location, x, y meaning) {
 	a, b := kindsOfMeaning(x), kindsOfMeaning(y)
-	if len(a) == 0 || len(b) == 0 || len(x.nodes)+len(y.nodes) == 0 || slices.ContainsFunc(a, func(k string) bool { return slices.Contains(b, k) }) {
+	none := len(x.nodes)+len(y.nodes) == 0
+	if none && (x.data || y.data) { // whoever writes the data may mend it
+		none = false
+		defer v.hinted(len(v.findings))
+	}
+	if len(a) == 0 || len(b) == 0 || none || slices.ContainsFunc(a, func(k string) bool { return slices.Contains(b, k) }) {
 		return
 	}
 	v.refuse(l, "type", "one side is %s and the other %s, and such values are never equal", strings.Join(a, " or "), strings.Join(b, " or "))
@@ -124,6 +129,11 @@ func (v *vetting) compareSome(l *ast.Location, y, x meaning) bool {
 func (v *vetting) hinting(f func()) {
 	before := len(v.findings)
 	f()
+	v.hinted(before)
+}
+
+// hinted makes warnings of the findings from this one on.
+func (v *vetting) hinted(before int) {
 	for _, h := range v.findings[before:] {
 		h.Severity = SeverityWarning
 		v.hints = append(v.hints, h)

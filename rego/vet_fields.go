@@ -1,6 +1,7 @@
 package rego
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -158,8 +159,28 @@ func (v *vetting) checkMember(l *ast.Location, x, list, elems meaning) {
 	if v.refuseField(l, list, elems, ast.Wildcard.Value) {
 		return
 	}
+	before := len(v.findings)
 	v.compare(l, x, elems)
 	v.compare(l, elems, x)
+	if !slices.ContainsFunc(list.consts, func(c ast.Value) bool { _, ok := c.(ast.Object); return ok }) {
+		return
+	}
+	for i := range v.findings[before:] {
+		v.findings[before+i].Message += "; in looks at the values of an object, not at its keys" + keyAdvice(l, x)
+	}
+}
+
+// keyAdvice is how to look x up in what is written at l.
+func keyAdvice(l *ast.Location, x meaning) string {
+	if l == nil || len(x.nodes) == 0 {
+		return ""
+	}
+	_, list, _ := strings.Cut(string(l.Text), " in ")
+	ref, err := ast.ParseRef(strings.TrimSpace(list))
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf(": is %s[%s] meant?", ref, x.nodes[0].path)
 }
 
 func (v *vetting) checkGet(l *ast.Location, f *flow, s scope, m meaning, key *ast.Term) {

@@ -26,29 +26,31 @@ func mayBeRequired(ref ast.Ref, g guard) bool {
 	return g.named && ref[1].Equal(ast.StringTerm("args"))
 }
 
-// optionalHeads calls f for each field that a head needs, an input may lack, and the
-// body does not ask for.
+// optionalHeads calls f for each field that a head needs, or what the body makes for
+// it, that an input may lack, and that the body does not ask for.
 func (v *vetting) optionalHeads(f func(m *module, r *ast.Rule, ref ast.Ref, g guard)) {
 	if !v.library {
 		return
 	}
-	h := heads{v: v, rules: map[string][]headRule{}}
-	for _, m := range v.modules {
-		for _, r := range m.parsed.Rules {
-			full := m.pkg + "." + nameOf(r)
-			h.rules[full] = append(h.rules[full], headRule{m, r})
-		}
-	}
+	h := v.heads()
 	v.written(func(m *module, r *ast.Rule) {
 		if r.Head.Key == nil || !slices.Contains([]string{"deny", "ask", "limit"}, v.wordOf(m, r)) {
 			return
 		}
-		g := h.guardOf(m, r.Body, maxHops)
-		walkStrict(r.Head.Key, func(ref ast.Ref) {
-			if ref = resolve(m, ref); optional(ref) && !g.asksFor(ref) {
-				f(m, r, ref, g)
-			}
-		})
+		made, asks := h.split(m, r)
+		g, spelled := h.guardOf(m, asks, maxHops), h.spelled(m, r.Body)
+		for i, ref := range g.needs {
+			g.needs[i] = spelled(ref)
+		}
+		told := map[string]bool{}
+		for _, t := range append(made, r.Head.Key) {
+			walkStrict(t, func(ref ast.Ref) {
+				if ref = spelled(ref); optional(ref) && !g.asksFor(ref) && !told[ref.String()] {
+					told[ref.String()] = true
+					f(m, r, ref, g)
+				}
+			})
+		}
 	})
 }
 
@@ -56,6 +58,17 @@ func (v *vetting) optionalHeads(f func(m *module, r *ast.Rule, ref ast.Ref, g gu
 type heads struct {
 	v     *vetting
 	rules map[string][]headRule // by full name
+}
+
+func (v *vetting) heads() heads {
+	h := heads{v: v, rules: map[string][]headRule{}}
+	for _, m := range v.modules {
+		for _, r := range m.parsed.Rules {
+			full := m.pkg + "." + nameOf(r)
+			h.rules[full] = append(h.rules[full], headRule{m, r})
+		}
+	}
+	return h
 }
 
 type headRule struct {
@@ -99,7 +112,7 @@ func (h heads) guardOf(m *module, b ast.Body, hops int) guard {
 		case *ast.Every:
 			walkStrict(x.Domain, func(ref ast.Ref) { g.needs = append(g.needs, resolve(m, ref)) })
 		default:
-			if e.IsNegated() || len(e.With) > 0 || e.IsCall() && e.Operator().Equal(ast.Print.Ref()) {
+			if e.IsNegated() || len(e.With) > 0 || isPrint(e) {
 				continue
 			}
 			walkStrict(e, func(ref ast.Ref) { g.needs = append(g.needs, resolve(m, ref)) })

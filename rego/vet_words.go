@@ -182,8 +182,8 @@ func validConstant(word string, entry ast.Value) error {
 			}
 		}
 	case "waive":
-		if s := text(entry); s != "ask" && s != "limit" {
-			return fmt.Errorf("%s is not a default; there are ask and limit", abridged(entry))
+		if s := text(entry); s != "ask" && s != "limit" && s != "raw" {
+			return fmt.Errorf("%s is not a default; there are ask, limit and raw", abridged(entry))
 		}
 	case "label", "result_label", "frame":
 		if !isName(text(entry)) {

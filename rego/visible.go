@@ -13,6 +13,7 @@ import (
 	oparego "github.com/open-policy-agent/opa/v1/rego"
 	"github.com/open-policy-agent/opa/v1/storage"
 	"github.com/open-policy-agent/opa/v1/storage/inmem"
+	"github.com/open-policy-agent/opa/v1/topdown"
 
 	"github.com/callgate/callgate/engine/call"
 )
@@ -32,6 +33,7 @@ type Listing struct {
 	shown, match oparego.PreparedEvalQuery
 	store        storage.Store
 	txn          storage.Transaction
+	givenUp      givenUp
 }
 
 // OpenListing reads the rule visible of the bundle in fsys. With the base library
@@ -48,6 +50,10 @@ func OpenListing(ctx context.Context, fsys fs.FS, o Options) (*Listing, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err
 	}
+	return loading(ctx, o.LoadTimeout, func(ctx context.Context) (*Listing, error) { return openListing(ctx, fsys, o, p) })
+}
+
+func openListing(ctx context.Context, fsys fs.FS, o Options, p *Policy) (*Listing, error) {
 	caps := Capabilities()
 	b, err := read(fsys, caps)
 	if err != nil {
@@ -92,6 +98,10 @@ func saysVisible(v *vetting) bool {
 }
 
 // Shown are the names and patterns that the principal is shown, sorted.
+//
+// # Errors
+//
+// [call.CodePolicyTimeout] if ctx ends first, and as [Policy.Decide].
 func (l *Listing) Shown(ctx context.Context, who call.Principal, now time.Time) ([]string, error) {
 	args, err := call.Canonical([]byte("{}"))
 	if err != nil {
@@ -101,9 +111,9 @@ func (l *Listing) Shown(ctx context.Context, who call.Principal, now time.Time) 
 	if err != nil {
 		return nil, noInput(err)
 	}
-	rs, err := l.shown.Eval(ctx, oparego.EvalParsedInput(in), oparego.EvalTime(now.UTC()), oparego.EvalEarlyExit(false), oparego.EvalTransaction(l.txn))
+	rs, err := l.eval(ctx, l.shown, oparego.EvalParsedInput(in), oparego.EvalTime(now.UTC()), oparego.EvalTransaction(l.txn))
 	if err != nil {
-		return nil, &call.Error{Code: call.CodePolicyError, Where: where(err), Err: err}
+		return nil, err
 	}
 	if len(rs) != 1 || len(rs[0].Expressions) != 1 {
 		return nil, &call.Error{Code: call.CodePolicyUndefined}
@@ -134,13 +144,31 @@ func (l *Listing) Shows(ctx context.Context, patterns []string, tool string) (bo
 		if !strings.ContainsAny(p, "*?[{") {
 			continue
 		}
-		rs, err := l.match.Eval(ctx, oparego.EvalInput(map[string]any{"pattern": p, "name": tool}))
+		rs, err := l.eval(ctx, l.match, oparego.EvalInput(map[string]any{"pattern": p, "name": tool}))
 		if err != nil {
-			return false, &call.Error{Code: call.CodePolicyError, Err: err}
+			return false, err
 		}
 		if rs.Allowed() {
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// eval ends when ctx does.
+func (l *Listing) eval(ctx context.Context, q oparego.PreparedEvalQuery, with ...oparego.EvalOption) (oparego.ResultSet, error) {
+	cancel := topdown.NewCancel()
+	rs, err := run(ctx, &l.givenUp, func() (oparego.ResultSet, error) {
+		return q.Eval(ctx, append(with, oparego.EvalEarlyExit(false), oparego.EvalExternalCancel(cancel))...)
+	}, cancel.Cancel)
+	if e, ok := errors.AsType[*call.Error](err); ok {
+		return nil, e
+	}
+	if ctx.Err() != nil {
+		return nil, &call.Error{Code: call.CodePolicyTimeout, Err: errors.Join(ctx.Err(), err)}
+	}
+	if err != nil {
+		return nil, &call.Error{Code: call.CodePolicyError, Where: where(err), Err: err}
+	}
+	return rs, nil
 }

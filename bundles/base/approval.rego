@@ -14,28 +14,40 @@ by(name, count, roles, reason) := {"name": name, "count": count, "from": {"roles
 # description: >-
 #   hours({"mon", "fri"}, "08:00", "18:00", "+01:00"): from the first time on and
 #   until before the second, which may be on the next day: the day is the one on
-#   which it begins. An offset does not follow summer time. Use it as what permits:
+#   which it begins. Two equal times are a whole day, and the second may be "24:00".
+#   An offset does not follow summer time. What is not of this form makes the decision
+#   fail, for it would neither permit nor refuse. Use it as what permits:
 #   ask contains ... if not approval.hours(...)
 hours(days, from, to, offset) if {
-	now := _now(offset)
-	_minutes(from) < _minutes(to)
-	_days[now.day] in days
-	now.minute >= _minutes(from)
-	now.minute < _minutes(to)
+	_sound(days, from, to, offset)
+	_within(days, _minutes(from), _minutes(to), _now(offset))
 }
 
-hours(days, from, to, offset) if {
-	now := _now(offset)
-	_minutes(from) > _minutes(to)
-	_days[now.day] in days
-	now.minute >= _minutes(from)
+# What a builtin takes for an error ends the decision.
+_sound(days, from, to, offset) if {
+	sound := count([1 | shape.hours(days, from, to, offset)])
+	time.parse_duration_ns([_hint, "0s"][sound]) == 0
 }
 
-hours(days, from, to, offset) if {
-	now := _now(offset)
-	_minutes(from) > _minutes(to)
+_hint := "approval.hours takes days such as mon, times such as 08:00 and an offset such as +01:00"
+
+_within(days, from, to, now) if {
+	from < to
+	_days[now.day] in days
+	now.minute >= from
+	now.minute < to
+}
+
+_within(days, from, to, now) if {
+	from >= to
+	_days[now.day] in days
+	now.minute >= from
+}
+
+_within(days, from, to, now) if {
+	from >= to
 	_days[(now.day + 6) % 7] in days
-	now.minute < _minutes(to)
+	now.minute < to
 }
 
 # The first of January 1970 was a Thursday.
@@ -56,6 +68,8 @@ _offset(text) := _sign[substring(text, 0, 1)] * _minutes(substring(text, 1, -1))
 }
 
 _sign := {"+": 1, "-": -1}
+
+_minutes("24:00") := 1440
 
 _minutes(text) := (to_number(substring(text, 0, 2)) * 60) + to_number(substring(text, 3, 2)) if {
 	is_string(text)

@@ -57,8 +57,12 @@ _most := 9007199254740991
 #   A bucket of n units that refills within a span lets up to 2n through in one: n
 #   at once and n as they come back. This one is smaller. Half of n, rounded up,
 #   are there at once, and the rest comes back over the span. A single call that
-#   costs more than that half never passes: see at_most_with.
-at_most(n, span) := at_most_with(n, ceil(n / 2), span) if {
+#   costs more than that half never passes: see at_most_with. Of a "day" or a "month",
+#   which are those of UTC, all n are there at once, and come back with the next.
+at_most(n, span) := {"burst": n, "per": span} if {
+	span in {"day", "month"}
+	_whole(n)
+} else := at_most_with(n, ceil(n / 2), span) if {
 	is_number(n)
 } else := _never
 

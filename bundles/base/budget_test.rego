@@ -64,12 +64,14 @@ test_at_most if {
 	budget.at_most_with(5, 1, "1h") == {"burst": 1, "per": "720000000000ns"}
 	budget.at_most_with(5, 5, "1h30m") == {"burst": 5, "per": "27000000000000ns"}
 	budget.at_most_with(7, 2, "1s") == {"burst": 2, "per": "333333334ns"}
+	budget.at_most(5, "day") == {"burst": 5, "per": "day"}
+	budget.at_most(1, "month") == {"burst": 1, "per": "month"}
 }
 
 test_what_is_no_budget_is_refused if {
 	every given in [
 		[0, "1h"], [-1, "1h"], [1.5, "1h"], ["5", "1h"], [null, "1h"], [1000000001, "1h"],
-		[5, ""], [5, "1"], [5, "0h"], [5, "-1h"], [5, "1.5h"], [5, "1 hour"], [5, 3600], [5, null],
+		[5, ""], [5, "1"], [5, "0h"], [5, "-1h"], [5, "1.5h"], [5, "1 hour"], [5, 3600], [5, null], [0, "day"], [1.5, "month"], ["5", "day"], [5, "week"],
 	] {
 		limit := object.union(budget.at_most(given[0], given[1]), {"name": "n", "key": ""})
 		d := callgate.decision with input as sample.call

@@ -16,8 +16,8 @@ default decision := {"decision": "deny", "reasons": [{"code": "no_rule_allows", 
 #   Refused when a rule denies or a word is malformed. Otherwise at least one
 #   allow is needed, and whoever is asked must approve. Nothing else permits.
 # entrypoint: true
-decision := {"decision": "deny", "reasons": reasons} if {
-	count(reasons) > 0
+decision := {"decision": "deny", "reasons": (reasons | defaults.deny)} if {
+	count(reasons | defaults.deny) > 0
 } else := object.union(_granted, {"decision": "requires-approval", "approvals": approvals}) if {
 	count(rules.allow) > 0
 	count(approvals) > 0

@@ -27,7 +27,7 @@ _keys := {
 	"ask": {"count", "from", "name", "reason", "ttl_s"},
 	"cap": {"bounds", "exec", "fs", "http", "log", "plan", "secrets", "workspace"},
 	"deny": {"code", "hidden", "message", "remedy", "rule"},
-	"limit": {"burst", "cost", "key", "name", "per"},
+	"limit": {"burst", "charge", "cost", "key", "name", "per"},
 }
 
 _required := {
@@ -56,6 +56,7 @@ _problems(word, entries) := {problem | some entry in entries; not _whole(word, e
 _whole(word, entry) if {
 	shape.keys(entry, _keys[word], object.get(_required, word, set()))
 	every key, value in entry { _fits(word, key, value) }
+	not _at_odds(word, entry)
 } else if {
 	word == "deny"
 	shape.text(entry)
@@ -67,7 +68,8 @@ _whole(word, entry) if {
 _faults(word, entry) := found if {
 	_keys[word]
 	is_object(entry)
-	found := (_unknown(word, entry) | _missing(word, entry)) | _unfit(word, entry)
+	odds := {problem | some problem in [_at_odds(word, entry)]}
+	found := ((_unknown(word, entry) | _missing(word, entry)) | _unfit(word, entry)) | odds
 	count(found) > 0
 } else := {"has an entry that is neither a reason nor text"} if {
 	word == "deny"
@@ -84,6 +86,20 @@ _unfit(word, entry) := {$"has an entry whose {key} is malformed" |
 	key in _keys[word]
 	not _fits(word, key, value)
 }
+
+# What the engine measures has no cost, and the most of what it does not is the cost.
+_at_odds("limit", entry) := "has an entry with both a cost and a charge that is measured" if {
+	entry.charge in _measured
+	"cost" in object.keys(entry)
+}
+
+_at_odds("limit", entry) := "has an entry with a charge that needs a cost" if {
+	"charge" in object.keys(entry)
+	not entry.charge in _measured
+	not "cost" in object.keys(entry)
+}
+
+_measured := {"fuel", "http_bytes", "output_bytes", "time_ms"}
 
 _fits("allow", "id", x) if shape.name(x)
 
@@ -117,14 +133,16 @@ _fits("limit", "name", x) if shape.name(x)
 
 _fits("limit", "key", x) if is_string(x)
 
-_fits("limit", "per", x) if shape.span(x)
+_fits("limit", "per", x) if shape.per(x)
+
+_fits("limit", "charge", x) if shape.name(x)
 
 _fits("limit", key, x) if {
 	key in {"burst", "cost"}
 	shape.amount(x)
 }
 
-_is("waive", x) if x in {"ask", "limit"}
+_is("waive", x) if x in {"ask", "limit", "raw"}
 
 _is(word, x) if {
 	word in {"frame", "label", "result_label"}

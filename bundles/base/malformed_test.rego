@@ -70,7 +70,7 @@ test_limit_without_per if {
 test_limit_of_unknown_key if {
 	refused(callgate.decision) with input as reads
 		with data.callgate.rules.allow as {grant}
-		with data.callgate.rules.limit as {object.union(budget, {"charge": "bytes"})}
+		with data.callgate.rules.limit as {object.union(budget, {"charges": "fuel"})}
 }
 
 test_waive_of_other if {
@@ -152,7 +152,7 @@ test_keys_of_another_type if {
 	}
 	refused(says("ask", {object.union(object.remove(lead, ["from"]), {"from": {}})}))
 	refused(says("ask", {object.union(object.remove(lead, ["from"]), {"from": {"roles": []}})}))
-	every patch in [{"name": null}, {"key": 7}, {"key": null}, {"burst": 0}, {"burst": "5"}, {"cost": 0}, {"cost": 0.5}, {"per": "hour"}, {"per": 60}] {
+	every patch in [{"name": null}, {"key": 7}, {"key": null}, {"burst": 0}, {"burst": "5"}, {"cost": 0}, {"cost": 0.5}, {"per": "hour"}, {"per": 60}, {"charge": "Two Words"}, {"charge": null}, {"charge": 7}] {
 		refused(says("limit", {object.union(budget, patch)}))
 	}
 	every patch in [{"code": ""}, {"code": "Not today"}, {"message": 7}, {"remedy": null}, {"hidden": "yes"}, {"rule": ["x"]}, {"reason": "x"}] {
@@ -167,6 +167,9 @@ test_problems_have_words if {
 		["ask", object.union(lead, {"ttl": 60}), {"ask has an entry with the unknown key ttl"}],
 		["ask", object.union(lead, {"count": 0}), {"ask has an entry whose count is malformed"}],
 		["limit", {"name": 7, "per": "1h", "key": "k", "brust": 5}, {"limit has an entry whose name is malformed", "limit has an entry with the unknown key brust", "limit has an entry without burst"}],
+		["limit", object.union(budget, {"charge": "fuel", "cost": 1}), {"limit has an entry with both a cost and a charge that is measured"}],
+		["limit", object.union(budget, {"charge": "cents"}), {"limit has an entry with a charge that needs a cost"}],
+		["limit", object.union(budget, {"charge": "cents", "cost": 0}), {"limit has an entry whose cost is malformed"}],
 		["deny", {"message": "no"}, {"deny has an entry without code"}],
 		["deny", 7, {"deny has an entry that is neither a reason nor text"}],
 		["cap", "http", {"cap has an entry that is not an object"}],
@@ -203,8 +206,12 @@ test_whole_entries if {
 		"ask": [object.union(lead, {"ttl_s": 60, "reason": "money"})],
 		"cap": [{}, {"http": [], "workspace": false}],
 		"label": ["private-data"], "result_label": ["a:b"], "frame": ["untrusted"], "redact": ["/a/b", "card"],
-		"fields": [["id"], {"id"}, []], "rows": [1], "waive": ["ask", "limit"],
-		"limit": [object.union(budget, {"cost": 2, "per": "1h30m"})],
+		"fields": [["id"], {"id"}, []], "rows": [1], "waive": ["ask", "limit", "raw"],
+		"limit": [
+			object.union(budget, {"cost": 2, "per": "1h30m"}), object.union(budget, {"per": "day"}), object.union(budget, {"per": "month", "cost": 3}),
+			object.union(budget, {"charge": "output_bytes"}), object.union(budget, {"charge": "http_bytes", "per": "day"}),
+			object.union(budget, {"charge": "fuel"}), object.union(budget, {"charge": "time_ms"}), object.union(budget, {"charge": "cents", "cost": 5}),
+		],
 	} {
 		every entry in entries { says(word, {entry}).decision in {"allow", "requires-approval"} }
 	}

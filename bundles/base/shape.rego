@@ -85,6 +85,32 @@ span(x) if {
 }
 
 # METADATA
+# title: A time span, or a day or a month of UTC
+per(x) if x in {"day", "month"}
+
+per(x) if span(x)
+
+# METADATA
+# title: Days of the week, two times of day and an offset, as approval.hours takes them
+hours(days, from, to, offset) if {
+	some_of(days)
+	every day in days { day in {"fri", "mon", "sat", "sun", "thu", "tue", "wed"} }
+	_time(from)
+	_until(to)
+	is_string(offset)
+	regex.match(`^(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`, offset)
+}
+
+_time(x) if {
+	is_string(x)
+	regex.match(`^([01][0-9]|2[0-3]):[0-5][0-9]$`, x)
+}
+
+_until("24:00")
+
+_until(x) if _time(x)
+
+# METADATA
 # title: An object whose keys are some of these, with all that are needed
 keys(x, known, needed) if {
 	is_object(x)

@@ -48,6 +48,11 @@ test_span if {
 	every x in ["", "1", "h", "1 h", "-1h", "+1h", "1d", 60, null, "1h "] { not shape.span(x) }
 }
 
+test_per if {
+	every x in ["day", "month", "1h30m"] { shape.per(x) }
+	every x in ["days", "Day", "week", "1d", "", null, 1] { not shape.per(x) }
+}
+
 test_keys if {
 	shape.keys({"a": 1}, {"a", "b"}, {"a"})
 	not shape.keys({"a": 1, "c": 1}, {"a", "b"}, {"a"})

@@ -22,7 +22,7 @@ deny contains {} if false
 limit contains {} if false
 
 # METADATA
-# title: Which default of this library does not apply, "ask" or "limit"
+# title: Which default of this library does not apply, "ask", "limit" or "raw"
 waive contains "" if false
 
 # METADATA

@@ -237,6 +237,7 @@ test_private_data_does_not_leave if {
 test_limits if {
 	d := restricted({"limits": {"destructive": {"at_most": 5, "per": "1h"}}}, destroys)
 	d.limits == {{"name": "org:destructive", "key": `["acme"]`, "burst": 3, "per": "3600000000000ns"}}
+	restricted({"limits": {"destructive": {"at_most": 5, "per": "day"}}}, destroys).limits == {{"name": "org:destructive", "key": `["acme"]`, "burst": 5, "per": "day"}}
 	restricted({"limits": {"destructive": {"at_most": 5, "per": "1h"}}}, {}).limits == set()
 }
 

@@ -101,7 +101,7 @@ sound if {
 	every budget in all.limits {
 		shape.keys(budget, {"at_most", "per"}, {"at_most", "per"})
 		shape.whole(budget.at_most, 1000000000)
-		shape.span(budget.per)
+		shape.per(budget.per)
 	}
 	shape.capabilities(all.cap)
 	is_boolean(all.flow)
@@ -179,12 +179,6 @@ _secrets(x) if {
 
 _hours(x) if {
 	shape.keys(x, {"days", "from", "offset", "to"}, {"days", "from", "offset", "to"})
-	_texts(x.days)
-	every day in x.days { day in {"fri", "mon", "sat", "sun", "thu", "tue", "wed"} }
-	every key in ["from", "to"] {
-		is_string(x[key])
-		regex.match(`^([01][0-9]|2[0-3]):[0-5][0-9]$`, x[key])
-	}
-	is_string(x.offset)
-	regex.match(`^(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`, x.offset)
+	is_array(x.days)
+	shape.hours(x.days, x.from, x.to, x.offset)
 }

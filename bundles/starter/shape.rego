@@ -77,7 +77,7 @@ _limit(name, budget) if {
 	shape.amount(object.get(budget, "cost", 1))
 	shape.text(object.get(budget, "cost_of", "none"))
 	is_string(budget.per)
-	regex.match(`^([1-9][0-9]{0,4}[sm]|[1-9][0-9]{0,2}h)$`, budget.per)
+	regex.match(`^([1-9][0-9]{0,4}[sm]|[1-9][0-9]{0,2}h|day|month)$`, budget.per)
 	budget.by in {"everybody", "principal", "session", "tenant", "tool"}
 }
 
@@ -93,14 +93,8 @@ _approval(rule) if {
 
 _hours(hours) if {
 	shape.keys(hours, {"days", "from", "offset", "to"}, {"days", "from", "offset", "to"})
-	_texts(hours.days)
-	every day in hours.days { day in {"fri", "mon", "sat", "sun", "thu", "tue", "wed"} }
-	every key in ["from", "to"] {
-		is_string(hours[key])
-		regex.match(`^([01][0-9]|2[0-3]):[0-5][0-9]$`, hours[key])
-	}
-	is_string(hours.offset)
-	regex.match(`^(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`, hours.offset)
+	is_array(hours.days)
+	shape.hours(hours.days, hours.from, hours.to, hours.offset)
 }
 
 _texts(list) if {

@@ -70,7 +70,10 @@ ask contains object.union({"name": name}, object.remove(rule, ["outside"])) if {
 	not _spared(rule)
 }
 
-_spared(rule) if approval.hours(rule.outside.days, rule.outside.from, rule.outside.to, rule.outside.offset)
+_spared(rule) if {
+	shape.hours(rule.outside.days, rule.outside.from, rule.outside.to, rule.outside.offset)
+	approval.hours(rule.outside.days, rule.outside.from, rule.outside.to, rule.outside.offset)
+}
 
 # METADATA
 # title: Whoever must approve when private data could leave

@@ -83,9 +83,23 @@ test_approval if {
 test_approval_outside_of_hours if {
 	hours := {"days": ["fri"], "from": "08:00", "to": "18:00", "offset": "Z"}
 	decided(with_approval(object.union(money, {"outside": hours})), call).decision == "allow"
+	every patch in [{"from": "00:00", "to": "24:00"}, {"from": "08:00", "to": "08:00"}] { # all day
+		decided(with_approval(object.union(money, {"outside": object.union(hours, patch)})), call).decision == "allow"
+	}
 	every patch in [{"days": ["mon"]}, {"from": "08:01"}, {"offset": "-01:00"}] {
 		d := decided(with_approval(object.union(money, {"outside": object.union(hours, patch)})), call)
 		d.approvals == {object.union(money, {"name": "money"})}
+	}
+}
+
+test_quotas_of_the_calendar if {
+	every case in [
+		[{"burst": 5, "per": "day", "by": "tenant"}, {"burst": 5, "per": "day"}],
+		[{"at_most": 5, "per": "month", "by": "tenant"}, {"burst": 5, "per": "month"}],
+	] {
+		d := decided(with_limit(case[0]), call)
+		some found in d.limits
+		object.subset(found, case[1])
 	}
 }
 

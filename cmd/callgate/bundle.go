@@ -32,98 +32,6 @@ func newBundle() *cobra.Command {
 	return cmd
 }
 
-func newBundleBuild() *cobra.Command {
-	var format, revision, out string
-	var epoch int64
-	cmd := &cobra.Command{
-		Use:   "build DIR",
-		Short: "Test a directory of policy and pack it into an archive",
-		Long: `Build runs the tests of a bundle as opa test does and, if they pass, writes it
-as opa build does: modules formatted, data in one file. The result has no signature.
-
-Revision and epoch go into the manifest; without the flags, those that stand there
-stay. The revision is the name by which records know the bundle. The epoch is a whole
-number to raise with every release: an engine that requires signatures refuses a
-bundle of an older one.
-
-Exit codes: 0 built, 1 tests do not pass, 2 could not build.`,
-		Example: "  callgate bundle build bundle --revision 2026-05-01 --epoch 12 --out policy.tar.gz",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o := pack.Options{Revision: revision}
-			if cmd.Flags().Changed("epoch") {
-				o.Epoch = &epoch
-			}
-			return buildBundle(cmd, args[0], out, format, o)
-		},
-	}
-	outputFlag(cmd, &format)
-	cmd.Flags().StringVar(&out, "out", "", "archive to write, NAME.tar.gz (required)")
-	cmd.Flags().StringVar(&revision, "revision", "", "name of the release")
-	cmd.Flags().Int64Var(&epoch, "epoch", 0, "number of the release, higher than that of the one before")
-	_ = cmd.MarkFlagRequired("out") // the flag is there
-	return cmd
-}
-
-// built is what -o json prints of a build.
-type built struct {
-	OK     bool        `json:"ok"`
-	Out    string      `json:"out,omitzero"`
-	Tests  int         `json:"tests"`
-	Failed []string    `json:"failed,omitzero"`
-	Bundle *rego.Facts `json:"bundle,omitzero"`
-}
-
-func buildBundle(cmd *cobra.Command, dir, out, format string, o pack.Options) error {
-	if !strings.HasSuffix(out, rego.ArchiveSuffix) {
-		return fmt.Errorf("--out %s: want NAME%s", out, rego.ArchiveSuffix)
-	}
-	fsys, err := rego.Load(dir)
-	if err != nil {
-		return err
-	}
-	b, err := pack.Build(cmd.Context(), fsys, o)
-	if failed, ok := errors.AsType[*pack.TestError](err); ok {
-		if format == "json" {
-			if err := writeJSON(cmd.OutOrStdout(), built{Failed: failed.Failed}); err != nil {
-				return err
-			}
-			return exitWith(exitDenied, nil)
-		}
-		return exitWith(exitDenied, fmt.Errorf("%w\n  %s", err, strings.Join(failed.Failed, "\n  ")))
-	}
-	if err != nil {
-		return err
-	}
-	if err := replaceFile(out, b.Archive); err != nil {
-		return err
-	}
-	facts, _, err := inspect(out)
-	if err != nil {
-		return err
-	}
-	if format == "json" {
-		return writeJSON(cmd.OutOrStdout(), built{OK: true, Out: out, Tests: b.Tests, Bundle: facts})
-	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s: revision %s, %s, digest %s\n%s\n",
-		out, clean(facts.Revision), epochText(facts), facts.Digest, testsText(b.Tests))
-	return err
-}
-
-func testsText(n int) string {
-	if n == 0 {
-		return "there are no tests in it"
-	}
-	return fmt.Sprintf("%d tests passed", n)
-}
-
-func epochText(f *rego.Facts) string {
-	if f.Epoch == nil {
-		return "no epoch"
-	}
-	return fmt.Sprintf("epoch %d", *f.Epoch)
-}
-
 func newBundleSign() *cobra.Command {
 	var s pack.Signing
 	var format, key string
@@ -245,12 +153,12 @@ Exit codes: 0 verified, 1 not verified, 2 could not tell.`,
 			if err := v.Validate(); err != nil {
 				return err
 			}
-			return verifyBundle(cmd, args[0], format, v)
+			return verifyBundle(cmd, args[0], format, v, id == "")
 		},
 	}
 	outputFlag(cmd, &format)
 	cmd.Flags().StringVar(&key, "key", "", "file with the public key (required)")
-	cmd.Flags().StringVar(&id, "key-id", "", "the name that the signature gives the key")
+	cmd.Flags().StringVar(&id, "key-id", "", "the name that the signature gives the key, if it gives it one")
 	cmd.Flags().StringVar(&algorithm, "algorithm", "", "such as PS256 (default: the key's own, RS256 for RSA)")
 	cmd.Flags().StringVar(&scope, "scope", "", "what the bundle must be for")
 	_ = cmd.MarkFlagRequired("key") // the flag is there
@@ -266,13 +174,19 @@ type bundleVerified struct {
 	Reason    string          `json:"reason,omitzero"`
 }
 
-func verifyBundle(cmd *cobra.Command, path, format string, v *rego.Verification) error {
+// verifyBundle looks for the name under which the key would fit, if it has none.
+func verifyBundle(cmd *cobra.Command, path, format string, v *rego.Verification, unnamed bool) error {
 	fsys, err := rego.Load(path)
 	if err != nil {
 		return err
 	}
 	_, s, err := rego.Verify(fsys, v)
 	refused, ok := errors.AsType[*rego.BundleError](err)
+	if ok && unnamed && refused.Code == rego.CodeSignatureKeyUnknown {
+		if id := fittingID(fsys, v); id != "" {
+			refused.Detail += "; pass --key-id " + clean(id)
+		}
+	}
 	switch {
 	case ok && format == "json":
 		if err := writeJSON(cmd.OutOrStdout(), bundleVerified{Code: refused.Code, File: refused.File, Reason: refused.Detail}); err != nil {
@@ -288,6 +202,24 @@ func verifyBundle(cmd *cobra.Command, path, format string, v *rego.Verification)
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "verified: %s\n", signatureText(*s))
 	return err
+}
+
+// fittingID is the name that the signature gives a key, if that is v's only one.
+func fittingID(fsys fs.FS, v *rego.Verification) string {
+	facts, err := rego.Inspect(fsys)
+	if err != nil || facts.Claims == nil || facts.Claims.KeyID == "" {
+		return ""
+	}
+	id, named := facts.Claims.KeyID, *v
+	named.Keys = map[string]rego.Key{}
+	for _, k := range v.Keys {
+		named.Keys[id] = k
+	}
+	_, _, err = rego.Verify(fsys, &named)
+	if refused, ok := errors.AsType[*rego.BundleError](err); ok && refused.Code != rego.CodeSignatureScope {
+		return "" // it was not made with this key, or more is wrong
+	}
+	return id
 }
 
 func signatureText(s rego.Signature) string {

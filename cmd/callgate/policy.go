@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -53,7 +54,13 @@ type policyParams struct {
 }
 
 func (p *policyParams) flags(cmd *cobra.Command) {
-	addConfigFlags(cmd)
+	p.plainFlags(cmd)
+	cmd.Flags().String(flagName(decideTimeoutKey), "", configFlags[decideTimeoutKey])
+}
+
+// plainFlags are for commands that do not ask for decisions.
+func (p *policyParams) plainFlags(cmd *cobra.Command) {
+	addConfigFlags(cmd, decideTimeoutKey)
 	outputFlag(cmd, &p.output)
 	f := cmd.Flags()
 	f.StringVar(&p.tools, "tools", "", "directory with the tools (default: that of callgate.yaml)")
@@ -66,6 +73,7 @@ type desk struct {
 	layers []local.Layer
 	tools  []*tool.Manifest // nil: not known
 	conf   *Config          // nil: there is none
+	most   time.Duration    // for a decision
 }
 
 // desk finds the policy at path, or that of the configuration for "".
@@ -76,6 +84,9 @@ func (p *policyParams) desk(cmd *cobra.Command, path string) (*desk, error) {
 	case err == nil:
 		d.conf = &conf
 	case path == "" || cmd.Flags().Changed("config") || !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	if d.most, err = decideTimeoutOf(cmd, d.conf); err != nil {
 		return nil, err
 	}
 	dir := p.tools
@@ -181,21 +192,22 @@ func (d *desk) open(ctx context.Context) ([]*rego.Policy, error) {
 }
 
 // decider compiles the policy. One layer alone may be a restrict layer, which is no
-// set.
+// set. It has the engine's time for each answer.
 func (d *desk) decider(ctx context.Context) (rego.Decider, []*rego.Policy, error) {
 	all, err := d.open(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := together(all)
+	p, err := d.together(all)
 	return p, all, err
 }
 
-func together(all []*rego.Policy) (rego.Decider, error) {
+func (d *desk) together(all []*rego.Policy) (rego.Decider, error) {
 	if len(all) == 1 {
-		return all[0], nil
+		return timed{all[0], d.most}, nil
 	}
-	return rego.NewSet(all...)
+	set, err := rego.NewSet(all...)
+	return timed{set, d.most}, err
 }
 
 func loadTools(dir string) ([]*tool.Manifest, error) {

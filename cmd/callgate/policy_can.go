@@ -49,15 +49,15 @@ const canLong = `
 If the policy says which tools are visible to whom, that is the answer; to be shown a
 tool is not to be allowed every call of it. Otherwise, or with --ask, the policy is
 asked about calls made of the tools' schemas and of what its rules name; a call that
-takes arguments which nobody could guess is not among them. The output says which of
-the two it is from.`
+takes arguments which nobody could guess is not among them. That none of them is let
+through proves nothing, and is no answer. The output says which of the two it is from.`
 
 func newPolicyWhoCan() *cobra.Command {
 	var p policyCanParams
 	cmd := &cobra.Command{
 		Use:   "who-can TOOL",
 		Short: "Say which roles, ids and tenants can call a tool",
-		Long:  "Who-can says who can call a tool: by role, id and tenant, as far as the policy names them." + canLong + "\n\nExit codes: 0 somebody can, 1 nobody can, 2 could not tell.",
+		Long:  "Who-can says who can call a tool: by role, id and tenant, as far as the policy names them." + canLong + "\n\nExit codes: 0 somebody can, 1 nobody is shown it, 2 could not tell.",
 		Example: `  callgate policy who-can read-file
   callgate policy who-can refund --bundle bundle --tools tools --roles support,analyst --ask`,
 		Args: cobra.ExactArgs(1),
@@ -73,7 +73,7 @@ func newPolicyWhatCan() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "what-can PRINCIPAL",
 		Short: "Say which tools a principal can call",
-		Long:  "What-can says which tools a principal can call. PRINCIPAL is their id." + canLong + "\n\nExit codes: 0 there are such tools, 1 there are none, 2 could not tell.",
+		Long:  "What-can says which tools a principal can call. PRINCIPAL is their id." + canLong + "\n\nExit codes: 0 there are such tools, 1 they are shown none, 2 could not tell.",
 		Example: `  callgate policy what-can alice --roles analyst
   callgate policy what-can alice --roles analyst --bundle bundle --tools tools --ask`,
 		Args: cobra.ExactArgs(1),
@@ -95,6 +95,7 @@ type canResult struct {
 	From   string        `json:"from"` // visible or decisions
 	Access []rego.Access `json:"access"`
 	Shown  []string      `json:"shown,omitzero"` // names and patterns, of one principal
+	Tried  int           `json:"tried,omitzero"` // calls, if decisions are asked for
 }
 
 const (
@@ -136,6 +137,7 @@ func (p *policyCanParams) run(cmd *cobra.Command, tool string, who *call.Princip
 		if genErr != nil {
 			return genErr
 		}
+		r.Tried = len(cases)
 		r.Access, err = rego.AccessOf(cmd.Context(), policy, cases, name)
 	}
 	if err != nil {
@@ -147,8 +149,11 @@ func (p *policyCanParams) run(cmd *cobra.Command, tool string, who *call.Princip
 	} else {
 		err = r.print(cmd.OutOrStdout())
 	}
-	if err != nil || len(r.Access)+len(r.Shown) > 0 {
+	switch {
+	case err != nil || len(r.Access)+len(r.Shown) > 0:
 		return err
+	case r.From == fromDecisions:
+		return exitWith(exitUnsure, nil) // some other call may be let through
 	}
 	return exitWith(exitDenied, nil)
 }
@@ -180,7 +185,7 @@ func (p *policyCanParams) visible(ctx context.Context, d *desk, w rego.World, o 
 	for _, who := range o.Who {
 		var all [][]string
 		for _, l := range listings {
-			patterns, err := l.Shown(ctx, who, now())
+			patterns, err := within(ctx, d.most, func(ctx context.Context) ([]string, error) { return l.Shown(ctx, who, now()) })
 			if err != nil {
 				return r, err
 			}
@@ -195,7 +200,7 @@ func (p *policyCanParams) visible(ctx context.Context, d *desk, w rego.World, o 
 			}
 			shown := true
 			for i, l := range listings {
-				ok, err := l.Shows(ctx, all[i], t.Name)
+				ok, err := within(ctx, d.most, func(ctx context.Context) (bool, error) { return l.Shows(ctx, all[i], t.Name) })
 				if err != nil {
 					return r, err
 				}
@@ -224,7 +229,11 @@ func (r canResult) print(out io.Writer) error {
 	if r.From == fromDecisions {
 		text = "from asking the policy; the arguments are those of a call that was tried"
 	}
-	if len(r.Access) == 0 {
+	switch {
+	case len(r.Access) > 0:
+	case r.From == fromDecisions:
+		text = fmt.Sprintf("none of %d tried calls was let through; that proves nothing, for their arguments are guessed", r.Tried)
+	default:
 		text = "nothing; " + text
 	}
 	_, err := fmt.Fprintln(out, text)

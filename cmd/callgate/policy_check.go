@@ -65,7 +65,7 @@ Exit codes: 0 nothing found, 1 something found, 2 could not tell.`,
 }
 
 func (p *policyParams) checkFlags(cmd *cobra.Command) {
-	p.flags(cmd)
+	p.plainFlags(cmd)
 	cmd.Flags().StringSliceVar(&p.roles, "roles", nil, "all roles that there are, separated by commas")
 }
 
@@ -127,12 +127,14 @@ func (p *policyParams) findings(cmd *cobra.Command, d *desk, l local.Layer) ([]r
 	}
 	same, err := ownBase(fsys)
 	if err == nil && !same {
-		found = append(found, rego.Finding{
-			Severity: rego.SeverityError, Code: "base_changed", Where: libraryDir,
-			Message: "is not the base library of this version; callgate policy vendor writes it",
-		})
+		found = append(found, baseChanged)
 	}
 	return found, err
+}
+
+var baseChanged = rego.Finding{
+	Severity: rego.SeverityError, Code: "base_changed", Where: libraryDir,
+	Message: "is not the base library of this version; callgate policy vendor writes it, over one that somebody changed with --force",
 }
 
 // libraryDir is where a bundle has the base library.

@@ -39,7 +39,7 @@ func (e *explaining) then(ctx context.Context, r *explainedRecord) (*explaining,
 	}
 	r.Kept = true
 	var err error
-	old.policy, err = together(old.layers)
+	old.policy, err = e.together(old.layers)
 	return &old, err
 }
 

@@ -59,7 +59,7 @@ func (p *policyDiffParams) run(cmd *cobra.Command, pathA, pathB string) error {
 	if err != nil {
 		return err
 	}
-	b := &desk{tools: a.tools, conf: a.conf}
+	b := &desk{tools: a.tools, conf: a.conf, most: a.most}
 	of := a.layers[0]
 	of.Bundle = pathB
 	b.layers = []local.Layer{of}

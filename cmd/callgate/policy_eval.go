@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -176,7 +177,11 @@ func evaluate(cmd *cobra.Command, policy rego.Decider, d *desk, a *askParams) (*
 	if err != nil {
 		return nil, err
 	}
-	return &evaluated{Verdict: dec.Verdict, Decision: &dec, Policy: dec.Revisions}, nil
+	shown, err := rego.Redacted(in, dec)
+	if err != nil {
+		return nil, err
+	}
+	return &evaluated{Verdict: dec.Verdict, Decision: shown, Policy: dec.Revisions}, nil
 }
 
 func (e *evaluated) report(cmd *cobra.Command, format string) error {
@@ -226,9 +231,36 @@ func revisionText(r call.Revision) string {
 	return strings.Join(strings.Fields(r.Name+" "+r.Revision+" "+r.Digest), " ")
 }
 
+// takes is what a limit takes of its budget.
+func takes(l call.Limit) string {
+	switch {
+	case l.Charge == "":
+		return strconv.FormatInt(max(1, l.Cost), 10)
+	case l.Cost == 0:
+		return "its " + l.Charge
+	default:
+		return fmt.Sprintf("at most %d %s", l.Cost, l.Charge)
+	}
+}
+
+// spanText is a span as people write it: 24h for 86400000000000ns.
+func spanText(per string) string {
+	d, err := time.ParseDuration(per)
+	if err != nil {
+		return "a " + per // day or month
+	}
+	text := d.String()
+	for _, nothing := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, nothing) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
 func printDecision(line func(name, format string, a ...any), d *call.Decision) error {
 	for _, r := range d.Reasons {
-		line("reason", "%s", strings.TrimSpace(call.InLayer(r.Layer, r.Code)+" "+r.Message))
+		line("reason", "%s", strings.TrimSuffix(call.InLayer(r.Layer, r.Code)+": "+r.Message, ": "))
 		if r.Remedy != "" {
 			line("remedy", "%s", r.Remedy)
 		}
@@ -244,7 +276,7 @@ func printDecision(line func(name, format string, a ...any), d *call.Decision) e
 		line("grant", "%s", b)
 	}
 	for _, l := range d.Limits {
-		line("limit", "%s: %d of %d within %s", call.InLayer(l.Layer, l.Name), max(1, l.Cost), l.Burst, l.Per)
+		line("limit", "%s: %s of %d within %s", call.InLayer(l.Layer, l.Name), takes(l), l.Burst, spanText(l.Per))
 	}
 	for name, list := range sorted(map[string][]string{"label": d.Labels, "on result": d.ResultLabels}) {
 		if len(list) > 0 {

@@ -106,14 +106,20 @@ func (e *explaining) asked(cmd *cobra.Command, a *askParams) (*explainedCall, er
 // explain adds what the layers say of in. The strictest verdict of all wins.
 func (e *explaining) explain(ctx context.Context, in *call.Input, x *explainedCall) error {
 	one := explainedPrincipal{Who: in.Principal.ID}
+	d, err := e.policy.Decide(ctx, in)
 	for _, l := range e.layers {
-		y, err := l.Explain(ctx, in)
-		if err != nil {
-			return err
+		y, why := within(ctx, explainTime(e.most), func(ctx context.Context) (*rego.Explanation, error) { return l.Explain(ctx, in) })
+		switch {
+		case why != nil && call.CodeOf(err, "") == call.CodePolicyTimeout && ctx.Err() == nil:
+			y = &rego.Explanation{Revision: l.Revision(), Verdict: call.Deny, Code: call.CodePolicyTimeout, Fired: []rego.FiredRule{}, Nearly: []rego.NearMiss{}}
+		case why != nil:
+			return why
 		}
 		one.Layers = append(one.Layers, y)
 	}
-	d, err := e.policy.Decide(ctx, in)
+	if late, ok := errors.AsType[*call.Error](err); ok && late.Code == call.CodePolicyTimeout {
+		x.Detail = late.Detail
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -179,7 +185,7 @@ func printLayer(b *strings.Builder, x *rego.Explanation) {
 	}
 	if x.Decision != nil {
 		for _, r := range x.Decision.Reasons {
-			fmt.Fprintf(b, "  %s %s\n", r.Code, oneLine(r.Message))
+			fmt.Fprintf(b, "  %s\n", strings.TrimSuffix(r.Code+": "+oneLine(r.Message), ": "))
 		}
 	}
 	fmt.Fprintln(b, "  rules that held:")

@@ -171,6 +171,9 @@ func (e *explaining) replay(cmd *cobra.Command, h *history, a *askParams) (*call
 			return nil, fmt.Errorf("--args: the tool no longer takes them: %w", err)
 		}
 	}
+	if r.Enforcement == "convention" { // which no manifest says
+		in.Tool.Digest, in.Tool.Findings = r.Tool.Digest, []string{"raw"}
+	}
 	key, err := audit.FindSalt(e.conf.Data, r.Principal.Tenant, r.Time)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.New("--record: the key of that day is erased, and nobody can tell what the arguments were")

@@ -42,7 +42,7 @@ tell, such as when there are no tests at all.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return p.run(cmd, oneArg(args)) },
 	}
-	p.flags(cmd)
+	p.plainFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&p.Run, "run", "", "run only tests whose whole name matches this regular expression")
 	f.DurationVar(&p.Timeout, "timeout", 0, "for each test (default 5s)")

@@ -181,6 +181,12 @@ func TestLayersInShadow(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
+	log.mu.Lock()
+	said := log.b.String()
+	log.mu.Unlock()
+	if strings.Count(said, "the layer in shadow answers otherwise") != 1 || !strings.Contains(said, `"layer":"org"`) || !strings.Contains(said, `"reasons":["org/frozen"]`) {
+		t.Errorf("the log says %s", said)
+	}
 	b := make([]byte, 4<<20)
 	if strings.Contains(string(b[:runtime.Stack(b, true)]), "rego.(*Shadow).work") {
 		t.Error("still trying after Close")

@@ -57,12 +57,19 @@ func TestReloadsKeepNothing(t *testing.T) {
 		}
 	}
 	release(0)
-	before := heap()
-	for n := range reloads() {
-		release(n + 1)
+	// What other tests gave up may still run, and take and give back memory meanwhile.
+	var more int64
+	for try := range 3 {
+		before := heap()
+		for n := range reloads() {
+			release(1 + try*reloads() + n)
+		}
+		if more = heap() - before; more <= 4<<20 {
+			break
+		}
 	}
-	if more := heap() - before; more > 4<<20 {
-		t.Errorf("after %d policies of 256 KiB each the heap has grown by %d bytes", reloads(), more)
+	if more > 4<<20 {
+		t.Errorf("after %d policies of 256 KiB each the heap has grown by %d bytes, three times", reloads(), more)
 	}
 	runtime.KeepAlive(l)
 }

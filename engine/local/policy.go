@@ -27,6 +27,7 @@ type live struct {
 	epochs rego.Epochs
 	load   func(context.Context, fs.FS, rego.Options) (*rego.Policy, error) // rego.Open, but in tests
 	shadow *rego.Shadow                                                     // nil without layers of that mode
+	stop   func()                                                           // ends the following of those; nil before
 	opened bool                                                             // what is new may decide at once
 	now    atomic.Pointer[rego.Set]
 
@@ -41,6 +42,7 @@ type followed struct {
 	now    *rego.Policy       // the last good one; nil for one in shadow that never was
 	next   *rego.Policy       // checked, and to be swapped in; nil for none
 	tools  map[string][]byte  // the manifests that the bundle carries
+	stuck  []stuck            // bundles that were given up
 }
 
 var _ engine.Snapshotter = (*live)(nil)
@@ -60,6 +62,11 @@ func (l *live) open(ctx context.Context, c Config) (err error) {
 	}
 	if slices.ContainsFunc(layers, func(l Layer) bool { return l.Mode == InShadow }) {
 		l.shadow = rego.NewShadow(c.DecideTimeout)
+		l.shadow.Found = func(bundle call.Revision, d rego.ShadowDifference) {
+			c.Logger.Info().Str("layer", bundle.Name).Str("bundle", bundle.Digest).Str("tool", d.Tool).Str("principal", d.Principal).
+				Str("kind", string(d.Kind)).Str("was", string(d.Was.Verdict)).Str("would", string(d.Would.Verdict)).
+				Strs("reasons", d.Would.Reasons).Msg("the layer in shadow answers otherwise")
+		}
 		defer func() {
 			if err != nil {
 				err = errors.Join(err, l.close())
@@ -75,9 +82,9 @@ func (l *live) open(ctx context.Context, c Config) (err error) {
 	}
 	for _, f := range l.layers {
 		if f.Mode == InShadow {
-			// One that decides nothing must not keep the others from deciding.
-			_ = f.Poll(ctx)
-		} else if err := f.Start(ctx); err != nil {
+			continue // what decides nothing must not keep the others from deciding
+		}
+		if err := f.Start(ctx); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -85,7 +92,11 @@ func (l *live) open(ctx context.Context, c Config) (err error) {
 		}
 	}
 	l.opened = true
-	return l.swap(l.layers...)
+	if err := l.swap(l.layers...); err != nil {
+		return err
+	}
+	l.stop = l.tryAll(c)
+	return nil
 }
 
 // follow makes the follower of one layer. What decides is kept in the data directory;
@@ -122,6 +133,9 @@ func (l *live) follow(c Config, layer Layer) (*followed, error) {
 
 // activate checks a bundle as a whole. It changes nothing: that is for Commit.
 func (l *live) activate(ctx context.Context, f *followed, s *source.Snapshot) (*source.Prepared, error) {
+	if err := f.begun(s); err != nil {
+		return nil, err
+	}
 	fsys, out := s.FS, &source.Prepared{}
 	if f.verify != nil {
 		// From here on, the verified bytes and no others.
@@ -154,6 +168,7 @@ func (l *live) activate(ctx context.Context, f *followed, s *source.Snapshot) (*
 	}
 	p, err := l.load(ctx, fsys, rego.Options{Name: f.Name, Role: rego.Role(f.Role), Entrypoint: f.Entrypoint})
 	if err != nil {
+		f.giveUp(s, err)
 		return nil, err
 	}
 	if f.now != nil {
@@ -167,7 +182,7 @@ func (l *live) activate(ctx context.Context, f *followed, s *source.Snapshot) (*
 			return err
 		}
 		f.next, f.tools = p, tools
-		if !l.opened || !f.remote() {
+		if f.Mode == Enforce && (!l.opened || !f.remote()) {
 			return nil // all layers together, once they were asked
 		}
 		return l.swap(f)
@@ -214,6 +229,9 @@ func (l *live) close() error {
 	if l.shadow == nil {
 		return nil
 	}
+	if l.stop != nil {
+		l.stop()
+	}
 	return l.shadow.Close()
 }
 
@@ -250,7 +268,8 @@ func (l *live) Decide(ctx context.Context, in *call.Input) (call.Decision, error
 	return l.Snapshot().Decide(ctx, in)
 }
 
-// watch follows all layers until stop is called, which waits for the polls under way.
+// watch follows all layers that decide until stop is called, which waits for the polls
+// under way.
 // Files are looked at together, so that layers that change together are taken up
 // together; URLs are asked each at its own pace.
 func (l *live) watch(c Config) (stop func() error) {
@@ -258,6 +277,9 @@ func (l *live) watch(c Config) (stop func() error) {
 	var wg sync.WaitGroup
 	var files []*followed
 	for _, f := range l.layers {
+		if f.Mode == InShadow && c.polls == nil {
+			continue
+		}
 		if c.polls != nil || !f.remote() {
 			files = append(files, f)
 		} else {

@@ -17,7 +17,7 @@ import (
 // The modes of a [Layer].
 const (
 	Enforce  = "enforce" // it decides, with all others of this mode
-	InShadow = "shadow"  // it is asked after the answer, and only counted
+	InShadow = "shadow"  // it is asked after the answer, and only counted; it is brought in when the others decide
 )
 
 // Layer is one layer of the policy.
@@ -137,8 +137,9 @@ func (l Layer) check(c Config) error {
 	say(asked && !l.remote(), "every, long_poll, ca, tokens, user and client certificates are for a bundle at a URL")
 	say(l.MaxAge != 0 && c.Watch < 0, "max_age is for bundles that are followed")
 	say(l.Signing == nil && len(l.AllowRevisions) > 0, "allow_revisions is for signed bundles")
-	say(l.Signing == nil && l.Mode == Enforce && c.Production, "in production its bundle is signed; say by which keys")
-	say(l.Signing != nil && l.Signing.Scope == "" && l.Mode == Enforce && c.Production,
+	// Those in shadow too: whatever is compiled can take all memory.
+	say(l.Signing == nil && c.Production, "in production its bundle is signed; say by which keys")
+	say(l.Signing != nil && l.Signing.Scope == "" && c.Production,
 		"in production its signature has a scope; without, what the key has signed for another place would do")
 	return errors.Join(errs...)
 }

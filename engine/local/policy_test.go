@@ -56,15 +56,19 @@ func followed(t *testing.T, c local.Config) (e *local.Engine, poll func(n int), 
 	c.Logger = zerolog.New(log)
 	c, polls := local.Polled(c)
 	e = open(t, c)
-	log.opened = log.take()
-	return e, func(n int) {
+	poll = func(n int) {
 		t.Helper()
 		for range n {
 			done := make(chan struct{})
 			polls <- done
 			<-done
 		}
-	}, log
+	}
+	if slices.ContainsFunc(c.Layers, func(l local.Layer) bool { return l.Mode == local.InShadow }) {
+		poll(1) // brings them in
+	}
+	log.opened = log.take()
+	return e, poll, log
 }
 
 func put(t *testing.T, text string, name ...string) {

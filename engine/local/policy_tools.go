@@ -27,10 +27,10 @@ func sameManifests(a, b map[string][]byte) bool { return maps.EqualFunc(a, b, by
 func (l *live) manifests() (map[string][]byte, error) {
 	all := map[string][]byte{}
 	for _, f := range l.layers {
+		if f.Mode != Enforce {
+			continue // and whoever follows it may write to it now
+		}
 		for name, text := range f.tools {
-			if f.Mode != Enforce {
-				continue
-			}
 			if _, twice := all[name]; twice {
 				return nil, fmt.Errorf("tools: the bundles of two layers have a manifest of %s", name)
 			}

@@ -6,21 +6,18 @@ package pack
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/bundle"
 	"github.com/open-policy-agent/opa/v1/compile"
-	"github.com/open-policy-agent/opa/v1/storage"
-	"github.com/open-policy-agent/opa/v1/storage/inmem"
-	"github.com/open-policy-agent/opa/v1/tester"
 
 	"github.com/callgate/callgate/rego"
 	"github.com/callgate/callgate/rego/internal/tarball"
@@ -36,7 +33,12 @@ type Options struct {
 	// there, if anything; [rego.Epochs] refuses bundles without one.
 	Epoch *int64
 
-	// TestTimeout bounds each test. Zero means 5 s.
+	// Role and Entrypoint are those of the layer that the bundle is for, as in
+	// [rego.Options].
+	Role       rego.Role
+	Entrypoint string
+
+	// TestTimeout bounds each test, each time it is run. Zero means 5 s.
 	TestTimeout time.Duration
 }
 
@@ -44,6 +46,24 @@ type Options struct {
 type Built struct {
 	Archive []byte
 	Tests   int // that passed
+}
+
+// ErrNoRevision is a bundle of which neither the manifest nor [Options] say what it is
+// called.
+var ErrNoRevision = errors.New("the bundle has no revision")
+
+// RefusedError is a bundle that [rego.Open] would refuse.
+type RefusedError struct {
+	Findings []rego.Finding // errors all of them
+}
+
+func (e *RefusedError) Error() string {
+	var b strings.Builder
+	b.WriteString("the bundle would not load")
+	for _, f := range e.Findings {
+		b.WriteString("\n  " + f.String())
+	}
+	return b.String()
 }
 
 // TestError is a bundle whose tests do not pass.
@@ -56,15 +76,23 @@ func (e *TestError) Error() string {
 }
 
 // Build packs a bundle, usually one that [rego.Load] has read from a directory, as
-// `opa build -b` does: modules formatted, all data in one file, and files that OPA
-// does not read left out, but for the manifests of tools. A signature is left out too, for it would no longer be
-// right. The tests stay in: they are part of what is reviewed.
+// `opa build -b` does: modules formatted, and all data in one file. Files that are
+// neither rules nor data nor manifests of tools are left out, and so is a signature,
+// for it would no longer be right. The tests stay in: they are part of what is reviewed.
+//
+// What [rego.Open] would refuse is not built, for the archive would have lost what it
+// is refused for, such as a file of denials with a name that OPA does not read. Only of
+// a bundle with nothing in data.callgate, and without [Options].Entrypoint, it is not
+// known what is asked of it; then its files are looked at, and whether it compiles.
 //
 // # Errors
 //
-// [*TestError], if tests fail; OPA's own errors, if the bundle does not compile with
-// the builtins of [rego.Capabilities].
+// [ErrNoRevision]; [*RefusedError] and [*TestError], of [rego.Test]; OPA's own errors, if the bundle
+// does not compile with the builtins of [rego.Capabilities].
 func Build(ctx context.Context, fsys fs.FS, o Options) (*Built, error) {
+	if err := check(ctx, fsys, o); err != nil {
+		return nil, err
+	}
 	b, err := read(fsys)
 	if err != nil {
 		return nil, err
@@ -73,14 +101,14 @@ func Build(ctx context.Context, fsys fs.FS, o Options) (*Built, error) {
 		b.Manifest.Revision = o.Revision
 	}
 	if b.Manifest.Revision == "" {
-		return nil, errors.New("the bundle has no revision")
+		return nil, ErrNoRevision
 	}
 	if o.Epoch != nil {
 		if err := setEpoch(&b.Manifest, *o.Epoch); err != nil {
 			return nil, err
 		}
 	}
-	passed, err := test(ctx, b, cmp.Or(o.TestTimeout, 5*time.Second))
+	passed, err := test(ctx, fsys, o.TestTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -100,8 +128,8 @@ func Build(ctx context.Context, fsys fs.FS, o Options) (*Built, error) {
 		return nil, err
 	}
 	// Whatever was built must be what will be read.
-	if _, err := rego.Archive(bytes.NewReader(archive)); err != nil {
-		return nil, fmt.Errorf("what was built is no bundle: %w", err)
+	if err := same(archive, fsys); err != nil {
+		return nil, fmt.Errorf("what was built is not the bundle: %w", err)
 	}
 	return &Built{archive, passed}, nil
 }
@@ -158,40 +186,65 @@ func setEpoch(m *bundle.Manifest, epoch int64) error {
 	return nil
 }
 
-// test runs the bundle's tests as `opa test` does, and counts those that passed.
-func test(ctx context.Context, b *bundle.Bundle, timeout time.Duration) (passed int, err error) {
-	store := inmem.NewWithOpts(inmem.OptRoundTripOnWrite(false))
-	// The runner's compiler rewrites the modules that it is given, and OPA's
-	// activation the data.
-	own := b.Copy()
-	err = storage.Txn(ctx, store, storage.WriteParams, func(txn storage.Transaction) error {
-		results, err := tester.NewRunner().
-			SetStore(store).
-			SetDefaultRegoVersion(ast.RegoV1).
-			SetBundles(map[string]*bundle.Bundle{"bundle": &own}).
-			CapturePrintOutput(true).
-			SetTimeout(timeout).
-			RunTests(ctx, txn)
-		if err != nil {
-			return err
-		}
-		var failed []string
-		for r := range results {
-			switch {
-			case r.Pass():
-				passed++
-			case !r.Skip:
-				failed = append(failed, fmt.Sprintf("%s:%d: %s", r.Location.File, r.Location.Row, r))
-			}
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if len(failed) > 0 {
-			slices.Sort(failed)
-			return &TestError{failed}
-		}
+// check refuses what would not load.
+func check(ctx context.Context, fsys fs.FS, o Options) error {
+	facts, err := rego.Inspect(fsys)
+	if err == nil && o.Role == "" && o.Entrypoint == "" && !slices.ContainsFunc(facts.Packages, isOurs) {
 		return nil
-	})
-	return passed, err
+	}
+	found, err := rego.Check(ctx, fsys, rego.CheckOptions{Role: o.Role, Entrypoint: o.Entrypoint})
+	if err != nil {
+		return err
+	}
+	found = slices.DeleteFunc(found, func(f rego.Finding) bool { return f.Severity != rego.SeverityError })
+	if len(found) > 0 {
+		return &RefusedError{found}
+	}
+	return nil
+}
+
+func isOurs(pkg string) bool { return pkg == "callgate" || strings.HasPrefix(pkg, "callgate.") }
+
+// test runs the bundle's tests and counts those that passed.
+func test(ctx context.Context, fsys fs.FS, timeout time.Duration) (passed int, err error) {
+	r, err := rego.Test(ctx, fsys, rego.TestSettings{Timeout: timeout})
+	if err != nil {
+		return 0, err
+	}
+	var failed []string
+	for _, t := range r.Tests {
+		if t.Outcome == rego.TestPass || t.Outcome == rego.TestSkip {
+			continue
+		}
+		line := fmt.Sprintf("%s: %s: %s", t.Where, t.Name, t.Outcome)
+		if t.Detail != "" {
+			line += ": " + t.Detail
+		}
+		failed = append(failed, line)
+	}
+	if len(failed) > 0 {
+		return r.Passed, &TestError{failed}
+	}
+	return r.Passed, nil
+}
+
+// same says whether the archive can be read and has the packages of the files that it
+// was built of. The digests differ if modules were not formatted.
+func same(archive []byte, fsys fs.FS) error {
+	read, err := rego.Archive(bytes.NewReader(archive))
+	if err != nil {
+		return err
+	}
+	got, err := rego.Inspect(read)
+	if err != nil {
+		return err
+	}
+	want, err := rego.Inspect(fsys)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(got.Packages, want.Packages) {
+		return errors.New("packages are missing")
+	}
+	return nil
 }

@@ -119,7 +119,7 @@ func TestBuildRefuses(t *testing.T) {
 		"syntax":                {"x.rego", "package x\n???\n", "rego_parse_error"},
 		"types":                 {"x.rego", "package x\ny := 1 + \"a\"\n", "rego_type_error"},
 		"a builtin that is out": {"x.rego", "package x\ny := http.send({\"method\": \"get\", \"url\": \"http://a\"})\n", "http.send"},
-		"delta":                 {"patch.json", `{"data": [{"op": "upsert", "path": "/x", "value": 1}]}`, "delta"},
+		"delta":                 {"patch.json", `{"data": [{"op": "upsert", "path": "/x", "value": 1}]}`, "OPA reads data only"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := policy()
@@ -132,6 +132,69 @@ func TestBuildRefuses(t *testing.T) {
 				t.Errorf("failed: %q", f.Failed)
 			}
 		})
+	}
+}
+
+// What would not load is not built, for OPA would leave out of the archive what is
+// wrong with the directory: it would load, and allow.
+func TestBuildRefusesWhatWouldNotLoad(t *testing.T) {
+	const permit = "package callgate.rules\n\nimport rego.v2\n\nallow contains {\"id\": \"x\"} if input.tool.name == \"x\"\n"
+	for name, tt := range map[string]struct {
+		file, body, want string
+		o                pack.Options
+	}{
+		"loads":                             {"README.md", "Rules.", "", pack.Options{}},
+		"loads as a restriction":            {"rules.rego", "package callgate.rules\n\nimport rego.v2\n\ndeny contains \"no\" if input.tool.name == \"x\"\n", "", pack.Options{Role: rego.Restrict}},
+		"another case":                      {"denies.Rego", "package callgate.rules\n\ndeny contains \"no\"\n", "denies.Rego: bundle_files: OPA reads rules only", pack.Options{}},
+		"data that OPA ignores":             {"extra/blocked.json", `["x"]`, "extra/blocked.json: bundle_files: OPA reads data only", pack.Options{}},
+		"the last of two keys":              {"data.json", `{"x": 1, "x": 2}`, "data.json: bundle_files", pack.Options{}},
+		"a package of no use":               {"denies.rego", "package callgate.rule\n\nimport rego.v2\n\ndeny contains \"no\"\n", "package_", pack.Options{}},
+		"a word of no use":                  {"denies.rego", "package callgate.rules\n\nimport rego.v2\n\ndenny contains \"no\"\n", "rule_unread", pack.Options{}},
+		"permits in a layer that restricts": {"more.rego", permit, "word_misplaced", pack.Options{Role: rego.Restrict}},
+		"no entrypoint":                     {"more.rego", permit, "there is no rule data.x.y", pack.Options{Entrypoint: "data.x.y"}},
+		"no role":                           {"more.rego", permit, `"both"`, pack.Options{Role: "both"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := fstest.MapFS{"rules.rego": {Data: []byte(permit)}}
+			for name, body := range files(t, bundles.Base()) {
+				m["callgate/"+name] = &fstest.MapFile{Data: []byte(body)}
+			}
+			m[tt.file] = &fstest.MapFile{Data: []byte(tt.body)}
+			tt.o.Revision = "r1"
+			b, err := pack.Build(t.Context(), m, tt.o)
+			if tt.want == "" && err == nil {
+				return
+			}
+			if err == nil || tt.want == "" || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+			if b != nil {
+				t.Error("it is built")
+			}
+		})
+	}
+	// Of what has nothing of ours the files are looked at, and no more without an
+	// entrypoint.
+	other := fstest.MapFS{"p.rego": {Data: []byte("package agent\n\ndecision if input.tool.name == \"x\"\n")}}
+	if _, err := pack.Build(t.Context(), other, pack.Options{Revision: "r1"}); err != nil {
+		t.Error(err)
+	}
+	if _, err := pack.Build(t.Context(), other, pack.Options{Revision: "r1", Entrypoint: "data.agent.decision"}); err != nil {
+		t.Error(err)
+	}
+	other["denies.Rego"] = other["p.rego"]
+	if _, err := pack.Build(t.Context(), other, pack.Options{Revision: "r1"}); err == nil {
+		t.Error("a file that OPA does not read is left out")
+	}
+}
+
+// A test that passes only because plain OPA overlooks an error is one that fails.
+func TestBuildRunsTestsStrictly(t *testing.T) {
+	m := policy()
+	m["x_test.rego"] = &fstest.MapFile{Data: []byte("package x_test\n\ntest_no if not to_number(input.n) with input as {\"n\": \"many\"}\n")}
+	_, err := pack.Build(t.Context(), m, pack.Options{Revision: "r1"})
+	if f, ok := errors.AsType[*pack.TestError](err); !ok || len(f.Failed) != 1 || !strings.Contains(f.Failed[0], "x_test.rego:3: data.x_test.test_no: differs_strict") {
+		t.Errorf("%v", err)
 	}
 }
 
