@@ -17,6 +17,7 @@ import (
 	"github.com/callgate/callgate/engine/local"
 	"github.com/callgate/callgate/engine/local/project"
 	"github.com/callgate/callgate/engine/state"
+	"github.com/callgate/callgate/engine/token"
 	"github.com/callgate/callgate/hostfx"
 	"github.com/callgate/callgate/sandbox"
 )
@@ -28,6 +29,7 @@ const (
 	starting = "the run's start"  // a decision to allow, and an outcome not_started
 	running  = "the run"          // a decision to allow, and an outcome
 	later    = "the next opening" // as running, but nobody is told
+	never    = "after a crash"    // as later, and there is no decision
 )
 
 // Every code of the engine, made to happen at its station: what the caller is
@@ -74,6 +76,10 @@ func TestEveryCodeAtItsStation(t *testing.T) {
 		{code: call.CodeFactsUnparsable, station: refusal, tool: "word-count", call: args(`{"path":"/docs/../x"}`)},
 		{code: call.CodeToolKind, station: refusal, tool: "mail", call: args(`{"to":"bob"}`)},
 
+		{code: call.CodeGrantInvalid, station: refusal, scene: (*scene).twoHalves, do: func(s *scene) error { return s.redeem("no token") }},
+		{code: call.CodeGrantUnavailable, station: refusal, do: func(s *scene) error { return s.redeem("no token") }},
+		{code: call.CodeRefusedTooOften, station: refusal, policy: always(call.Decision{}), scene: func(s *scene) { s.o.MaxRefusals = 1 }, do: (*scene).twice},
+
 		{code: call.CodePolicyDenied, station: refusal, policy: always(call.Decision{})},
 		{code: call.CodePolicyUndefined, station: refusal, policy: fails(call.CodePolicyUndefined)},
 		{code: call.CodePolicyError, station: refusal, policy: fails(call.CodePolicyError)},
@@ -84,10 +90,16 @@ func TestEveryCodeAtItsStation(t *testing.T) {
 		{code: call.CodeCapsTooMany, station: refusal, policy: grants(call.Caps{Secrets: manyNames()})},
 		{code: call.CodeCapsInvalid, station: refusal, policy: grants(call.Caps{FS: []call.FS{{Root: "docs", Path: "..", Modes: []string{"read"}}}})},
 
+		{code: call.CodePreconditionUnavailable, station: refusal, tool: "word-count", call: args(`{"path":"/docs/x"}`), scene: (*scene).depending},
+
 		{code: call.CodeRevoked, station: refusal, do: (*scene).revoked},
 		{code: call.CodeRequiresApproval, station: refusal, policy: with(func(d *call.Decision) { d.Verdict, d.Approvals = call.Ask, leads })},
 		{code: call.CodeApprovalDenied, station: refusal, policy: with(func(d *call.Decision) { d.Verdict, d.Approvals = call.Ask, leads }), do: (*scene).votedDown},
+		{code: call.CodeApprovalStale, station: refusal, policy: revised(), do: (*scene).approvedBefore},
+		{code: call.CodeApprovalsTooMany, station: refusal, policy: with(func(d *call.Decision) { d.Verdict, d.Approvals = call.Ask, leads }), do: (*scene).askedTooMuch},
 		{code: call.CodeRateLimited, station: refusal, policy: with(func(d *call.Decision) { d.Limits = []call.Limit{{Name: "l", Burst: 1, Cost: 2, Per: "1m"}} })},
+		{code: call.CodeGrantSpent, station: refusal, scene: (*scene).twoHalves, do: (*scene).spentBefore},
+		{code: call.CodeLimitKeys, station: refusal, scene: func(s *scene) { s.o.State = brokenState{err: state.ErrTooManyKeys} }},
 		{code: call.CodeSessionChanged, station: refusal, scene: func(s *scene) { s.o.State = brokenState{err: state.ErrSessionChanged} }},
 		{code: call.CodeStateUnavailable, station: refusal, scene: func(s *scene) { s.o.State = brokenState{err: errors.New("boom")} }},
 
@@ -107,6 +119,7 @@ func TestEveryCodeAtItsStation(t *testing.T) {
 		{code: call.CodeOutputExceeded, station: running, tool: "chatter"},
 		{code: call.CodeCancelled, station: running, do: (*scene).cancelled},
 		{code: call.CodeUnfinished, station: later, do: (*scene).killed},
+		{code: call.CodeAdmittedUnrecorded, station: never, scene: (*scene).crashed, do: func(*scene) error { return nil }},
 		{code: call.CodeInternal, station: running, scene: func(s *scene) { s.panics = true }},
 	}
 	covered := map[call.Code]bool{}
@@ -240,6 +253,8 @@ func (s *scene) docs() *hostfx.Host {
 	return h
 }
 
+func (s *scene) twice() error { s.once(); return s.once() }
+
 func (s *scene) once() error { _, err := s.e.Do(s.t.Context(), s.call); return err }
 
 // check compares what the caller was told and what the log says with the code and
@@ -255,7 +270,7 @@ func (s *scene) check(want call.Code, station string, err error) {
 	} else if err != nil {
 		told = call.CodeOf(err, call.CodeInternal)
 	}
-	if station == later {
+	if station == later || station == never {
 		told = want
 	}
 	if told != want {
@@ -280,6 +295,11 @@ func (s *scene) check(want call.Code, station string, err error) {
 		last := recs[len(recs)-1]
 		if last.Type != call.TypeDecision || last.Code != want || last.Verdict == call.Allow || s.tool.count() != 0 {
 			t.Errorf("records %+v, %d runs", recs, s.tool.count())
+		}
+		return
+	case never:
+		if len(recs) != 1 || recs[0].Code != want || recs[0].Decision != nil || recs[0].Outcome.Status != call.NotStarted {
+			t.Errorf("records %+v", recs)
 		}
 		return
 	case starting:
@@ -322,6 +342,35 @@ func (s *scene) revoked() error {
 	return s.once()
 }
 
+// twoHalves is an engine that issues grants and runs them.
+func (s *scene) twoHalves() {
+	s.o.Grants, s.o.State = issuing(s.t), state.NewLocal()
+	s.o.Grants.Issuers, s.o.Grants.Audience = executing(s.t, true).Issuers, "runner"
+}
+
+func (s *scene) redeem(raw string) error {
+	_, err := s.e.Execute(s.t.Context(), raw, s.call.Args)
+	return err
+}
+
+// spentBefore has a grant that another executor of the store used.
+func (s *scene) spentBefore() error {
+	raw, err := s.e.Issue(s.t.Context(), s.call, "runner")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	p, err := token.Parse(raw)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c := p.Unverified()
+	_, err = s.o.State.Spend(s.t.Context(), state.Spend{ID: c.ID, Now: time.Now(), Expires: c.Last(), Principals: []string{"p"}, Tool: "echo"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.redeem(raw)
+}
+
 func (s *scene) votedDown() error {
 	id := asked(s.t, s.e, s.call)
 	by := call.Principal{ID: "lena", Kind: "user", Roles: []string{"lead"}, Auth: call.Auth{Method: "token"}}
@@ -347,6 +396,11 @@ func (s *scene) cancelled() error {
 	}
 	_, err := s.e.Do(ctx, s.call)
 	return err
+}
+
+// crashed is a start after a crash between step 4 and 5 of the road.
+func (s *scene) crashed() {
+	s.o.State = &outliving{Local: state.NewLocal(), mark: state.Mark{Index: -1, Open: []string{"C"}}}
 }
 
 // killed loses the record of the outcome, as a process that dies does.

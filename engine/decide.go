@@ -32,11 +32,9 @@ func (p *passage) decide(ctx context.Context) error {
 		policy = s.Snapshot()
 	}
 	all := call.Decision{Verdict: call.Allow}
-	caps := p.tool.manifest.Caps
-	if p.e.o.Ceiling != nil {
-		if caps, err = caps.Meet(*p.e.o.Ceiling); err != nil {
-			return err
-		}
+	caps, err := p.most()
+	if err != nil {
+		return err
 	}
 	for _, who := range append([]call.Principal{p.call.Principal}, p.call.Principal.OnBehalfOf...) {
 		d, err := policy.Decide(ctx, p.input(who, s))
@@ -93,7 +91,7 @@ func policyError(ctx context.Context, err error) error {
 // input is what policy sees when who asks.
 func (p *passage) input(who call.Principal, s state.Session) *call.Input {
 	return &call.Input{
-		Tool: p.tool.manifest.Tool(), Args: p.args, Principal: who,
+		Tool: p.tool.shown(), Args: p.args, Principal: who,
 		Session: call.Session{ID: p.session, Labels: s.Labels, Calls: s.Calls}, Facts: p.facts,
 		Env: call.Env{NowNS: p.at.UnixNano(), Node: p.e.o.Node}, Asserted: p.asserted,
 	}
@@ -190,14 +188,8 @@ func (p *passage) admit(ctx context.Context) error {
 		p.settled = p.e.asking.RUnlock
 	}
 	ans, err := p.e.o.State.Admit(ctx, a)
-	if errors.Is(err, state.ErrSessionChanged) {
-		return err
-	}
-	if errors.Is(err, state.ErrSessionForeign) {
-		return &call.Error{Code: call.CodeSessionInvalid}
-	}
 	if err != nil {
-		return &call.Error{Code: call.CodeStateUnavailable, Err: err}
+		return admitError(err)
 	}
 	p.change = ans.Change
 	switch {
@@ -214,6 +206,21 @@ func (p *passage) admit(ctx context.Context) error {
 	return nil
 }
 
+// admitError gives a store's error its code, but for [state.ErrSessionChanged].
+func admitError(err error) error {
+	if errors.Is(err, state.ErrSessionChanged) {
+		return err
+	}
+	for sentinel, code := range map[error]call.Code{
+		state.ErrSessionForeign: call.CodeSessionInvalid, state.ErrTooManyPending: call.CodeApprovalsTooMany, state.ErrTooManyKeys: call.CodeLimitKeys,
+	} {
+		if errors.Is(err, sentinel) {
+			return &call.Error{Code: code}
+		}
+	}
+	return &call.Error{Code: call.CodeStateUnavailable, Err: err}
+}
+
 // admission is what the call needs from the state.
 func (p *passage) admission() (state.Admission, error) {
 	charges, err := p.charges()
@@ -221,7 +228,7 @@ func (p *passage) admission() (state.Admission, error) {
 		Call: p.id, Now: p.at, Principal: p.owner, ActsFor: p.actsFor(), Session: p.session, Version: p.version,
 		Charges: charges, Labels: p.decision.Labels, LabelsEnd: p.at.Add(p.e.o.LabelsLast),
 		Asks: p.decision.Approvals, Bind: p.binding, Caps: p.caps,
-		Requester: p.recordPrincipal(), Tool: p.tool.record(),
+		Requester: p.recordPrincipal(), Tool: p.tool.record(), Policy: p.decision.Revisions,
 	}, err
 }
 
@@ -234,12 +241,21 @@ func (p *passage) ask(ans state.Answer) error {
 	}
 	if ans.Change.Asked != nil && p.e.o.Pending != nil {
 		// If it cannot be kept, nobody could see what they are asked, and it is not
-		// asked: the question is known to nobody until its record is durable.
-		p.change, p.denial.ApprovalID = call.Change{}, ""
+		// asked: the question is known to nobody until its record is durable. What is
+		// void is void all the same.
+		p.change, p.denial.ApprovalID = call.Change{Voided: ans.Change.Voided}, ""
 		if err := p.e.o.Pending.Put(ans.Approval.ID, p.args.Bytes()); err != nil {
 			return &call.Error{Code: call.CodeStateUnavailable, Err: err}
 		}
 		p.change, p.denial.ApprovalID = ans.Change, ans.Approval.ID
+	}
+	return notYet(ans)
+}
+
+// notYet is the refusal of a call that people may still approve.
+func notYet(ans state.Answer) error {
+	if ans.Stale {
+		return &call.Error{Code: call.CodeApprovalStale}
 	}
 	return &call.Error{Code: call.CodeRequiresApproval}
 }
@@ -253,42 +269,38 @@ func (p *passage) actsFor() []string {
 	return out
 }
 
-func (p *passage) charges() ([]state.Charge, error) {
-	var out []state.Charge
-	for _, l := range p.decision.Limits {
-		per, err := time.ParseDuration(l.Per)
-		if err != nil || per <= 0 || l.Burst < 1 || l.Cost < 0 {
-			return nil, &call.Error{Code: call.CodePolicyShape, Detail: "a limit is malformed"}
-		}
-		// A bucket outlives days and calls, and its key may come from an argument:
-		// so its name in the log is keyed, but always in the same way.
-		id, err := json.Marshal([]string{l.Layer, l.Name, l.Key}) // no part runs into the next
-		if err != nil {
-			return nil, &call.Error{Code: call.CodePolicyShape, Detail: "a limit is malformed"}
-		}
-		k, err := p.keyed("", time.Time{}, "", "limit", id)
-		if err != nil {
-			return nil, &call.Error{Code: call.CodeStateUnavailable, Err: err}
-		}
-		out = append(out, state.Charge{Name: call.InLayer(l.Layer, l.Name), Key: k, Burst: l.Burst, Cost: max(1, l.Cost), Per: per})
-	}
-	return out, nil
-}
-
 // binding ties an approval that was asked on that day to this very call: who asks
-// and for whom, the tool, the arguments, the policy and the capabilities. Who must
+// and for whom, the tool, the arguments, the policy, the capabilities and the files that
+// it depends on as they are. Who must
 // approve is for the store to compare.
-func (p *passage) binding(day time.Time) (string, error) {
-	who := p.call.Principal
-	b, err := json.Marshal(struct {
-		Who    call.RecordPrincipal // roles, authentication and chain too: approvers see them
-		Tool   string
-		Args   call.Args
-		Policy []call.Revision
-		Caps   call.Caps
-	}{p.recordPrincipal(), p.tool.digest, p.args, p.decision.Revisions, p.caps})
-	if err != nil {
-		return "", err
+func (p *passage) binding(day time.Time) (b state.Binding, err error) {
+	who := p.recordPrincipal() // roles, authentication and chain too: approvers see them
+	for _, part := range []struct {
+		domain string
+		into   *string
+		of     any
+	}{
+		{"approval", &b.Exact, struct {
+			Who    call.RecordPrincipal
+			Tool   string
+			Args   call.Args
+			Policy []call.Revision
+			Caps   call.Caps
+			// What people approved was about the files as they were.
+			Depends []call.Precondition `json:",omitzero"`
+		}{who, p.tool.digest, p.args, p.decision.Revisions, p.caps, p.depends}},
+		{"approval-about", &b.About, struct {
+			Tool string
+			Args call.Args
+		}{p.tool.manifest.Name, p.args}},
+	} {
+		text, err := json.Marshal(part.of)
+		if err != nil {
+			return state.Binding{}, err
+		}
+		if *part.into, err = p.sought(who.Tenant, day, part.domain, text); err != nil {
+			return state.Binding{}, err
+		}
 	}
-	return p.keyed(who.Tenant, day, "", "approval", b)
+	return b, nil
 }

@@ -15,7 +15,8 @@ import (
 const maxDecisions = 3
 
 // Do takes one call down the road: decide, admit, record, grant, run, record.
-// Together with [Engine.Authorize], which ends where the caller runs the tool,
+// Together with [Engine.Authorize], which ends where the caller runs the tool, and
+// with [Engine.Issue] and [Engine.Execute], which do the two halves in two places,
 // there is no other way from a call to an effect.
 //
 // The context bounds the run of the tool. Once the call is admitted its
@@ -26,7 +27,8 @@ const maxDecisions = 3
 // A [*Denial] when nothing ran, a [*ToolError] when the tool ran and failed,
 // nil when it ran and succeeded.
 func (e *Engine) Do(ctx context.Context, c call.Call) (*Result, error) {
-	p, g, err := e.grant(ctx, c, false)
+	p := e.passage(c)
+	g, err := e.grant(ctx, p, p.permit)
 	if err != nil {
 		return nil, err
 	}
@@ -42,38 +44,39 @@ func (e *Engine) Do(ctx context.Context, c call.Call) (*Result, error) {
 //
 // A [*Denial]: the caller MUST NOT run the tool.
 func (e *Engine) Authorize(ctx context.Context, c call.Call) (*Permit, error) {
-	p, g, err := e.grant(ctx, c, true)
+	p := e.passage(c)
+	p.outside = true
+	g, err := e.grant(ctx, p, p.permit)
 	if err != nil {
 		return nil, err
 	}
 	return p.hand(g)
 }
 
-// grant is the part of the road that all calls share. What it returns has a place
-// in the log's queue, which belongs to the outcome.
-func (e *Engine) grant(ctx context.Context, c call.Call, outside bool) (*passage, grant.Grant, error) {
+// grant is the part of the road that all calls share; permit says whether this one
+// may go on. What it returns has a place in the log's queue, which belongs to the
+// outcome.
+func (e *Engine) grant(ctx context.Context, p *passage, permit func(context.Context) error) (grant.Grant, error) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	p := e.passage(c)
-	p.outside = outside
 	leave, code := e.enter(ctx)
 	if code != "" {
-		return nil, grant.Grant{}, p.turnAway(code)
+		return grant.Grant{}, p.turnAway(code)
 	}
 	defer func() {
 		if p.leave == nil {
 			leave()
 		}
 	}()
-	if err := p.permit(ctx); err != nil {
-		return nil, grant.Grant{}, p.refuse(err)
+	if err := permit(ctx); err != nil {
+		return grant.Grant{}, p.refuse(err)
 	}
 	if err := p.recordDecision(); err != nil {
-		return nil, grant.Grant{}, p.unrecorded(err) // no record, no run
+		return grant.Grant{}, p.unrecorded(err) // no record, no run
 	}
 	p.leave = leave
-	return p, seal.Mint(p.terms()), nil
+	return seal.Mint(p.terms()), nil
 }
 
 // permit is the road up to the record: nil only if the call may run.
@@ -84,6 +87,9 @@ func (p *passage) permit(ctx context.Context) (err error) {
 	}
 	for range maxDecisions {
 		if err := p.decide(ctx); err != nil {
+			return err
+		}
+		if err := p.look(ctx); err != nil {
 			return err
 		}
 		// From here on the caller may go away, but not the bookkeeping.

@@ -10,8 +10,9 @@
 //
 // # What the engine promises
 //
-// [Engine.Do], and [Engine.Authorize] where the caller runs the tool, are the only
-// way from a call to an effect. Nothing runs before the
+// [Engine.Do], [Engine.Authorize] where the caller runs the tool, and [Engine.Issue]
+// with [Engine.Execute] where another engine does, are the only way from a call to an
+// effect. Nothing runs before the
 // decision to allow it is durable in the log. Whatever goes wrong on the way to
 // that point is a refusal.
 package engine
@@ -20,8 +21,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -84,6 +83,10 @@ type Options struct {
 	// manifests say.
 	Ceiling *call.Caps
 
+	// Grants lets calls be decided here and run elsewhere, or the other way round.
+	// Nil does neither.
+	Grants *Grants
+
 	// Pending keeps the arguments of calls that wait for approval. Nil means that
 	// approvers see everything but those.
 	Pending Pending
@@ -91,6 +94,12 @@ type Options struct {
 	// AssertedApprovers lets identities vote that nothing but a word vouches for.
 	// For demonstrations alone.
 	AssertedApprovers bool
+
+	// Announce is told of questions once their record is durable, with the class of
+	// the tool and a way to ask whether people still have to answer; of one that
+	// several calls ask at once perhaps more than once. It MUST NOT block. Nil means
+	// that nobody is told.
+	Announce func(a call.Approval, class string, open func(context.Context) bool)
 
 	// LabelsLast is how long a label stays in a session after it was last added.
 	// Zero means a day.
@@ -102,6 +111,10 @@ type Options struct {
 	// needs keys that do: see audit.OpenSalts.
 	Salts Salts
 
+	// StateSalts keys what is looked for in State: limits and approvals. Nodes that
+	// share one need the same: see redis.NewSalts. Nil means Salts.
+	StateSalts Salts
+
 	// Node names this process in records and in input.env.node.
 	Node string
 
@@ -111,9 +124,21 @@ type Options struct {
 	// DecideTimeout bounds all decisions of one call together. Zero means 50 ms.
 	DecideTimeout time.Duration
 
+	// ReportGrace is how long after the time of its grant a [Permit] can still be
+	// finished. Zero means 5 s.
+	ReportGrace time.Duration
+
 	// MaxCalls bounds the calls under way, each of which holds a place for its
 	// outcome in the log's queue. Zero means 1,024.
 	MaxCalls int
+
+	// MaxRefusals is how many calls of one principal may be refused in a minute of the
+	// clock, or be found by Explain to be, before all that it asks for in that minute is
+	// refused unseen, with refused_too_often: whoever asks for many things that they do
+	// not get is probing. Refusals to wait do not count, nor those where nobody could
+	// tell. The first refused_too_often in a minute is recorded; how many more there were,
+	// Logger is told. Zero means 600; negative means any number.
+	MaxRefusals int
 
 	// Logger gets one line a call. The zero value writes nothing.
 	Logger zerolog.Logger
@@ -125,10 +150,14 @@ type Engine struct {
 	tools map[string]*Tool
 	log   zerolog.Logger
 
+	sweeper sweeper
 	slots   chan struct{} // one for each call under way
 	asking  sync.RWMutex  // read: something happens to a question that is not recorded yet
 	stop    context.CancelFunc
 	stopped context.Context // done once Close wants running tools to end
+
+	epochs   epochSeen
+	refusals refusals
 
 	mu     sync.Mutex // protects the two below, and wg.Add against Close
 	closed bool
@@ -152,6 +181,7 @@ func New(o Options) (*Engine, error) {
 	if err := e.reopen(ctx); err != nil {
 		return nil, err
 	}
+	e.sweepNext(ctx)
 	return e, nil
 }
 
@@ -180,18 +210,29 @@ func (e *Engine) defaults() error {
 	if e.o.MaxCalls == 0 {
 		e.o.MaxCalls = 1024
 	}
+	if e.o.MaxRefusals == 0 {
+		e.o.MaxRefusals = defaultRefusals
+	}
+	e.refusals.most, e.refusals.log = e.o.MaxRefusals, e.o.Logger
 	if e.o.LabelsLast == 0 {
 		e.o.LabelsLast = 24 * time.Hour
 	}
-	if e.o.MaxCalls < 0 || e.o.DecideTimeout < 0 || e.o.LabelsLast < 0 {
-		errs = append(errs, errors.New("engine: Options.MaxCalls, DecideTimeout or LabelsLast is negative"))
+	if e.o.ReportGrace == 0 {
+		e.o.ReportGrace = 5 * time.Second
+	}
+	if e.o.MaxCalls < 0 || e.o.DecideTimeout < 0 || e.o.LabelsLast < 0 || e.o.ReportGrace < 0 {
+		errs = append(errs, errors.New("engine: Options.MaxCalls, DecideTimeout, LabelsLast or ReportGrace is negative"))
 		e.o.MaxCalls = 0
 	}
+	errs = append(errs, e.o.Grants.check())
 	if !printable(e.o.Node) {
 		errs = append(errs, errors.New("engine: Options.Node is not plain text of at most 256 bytes"))
 	}
 	if e.o.Salts == nil {
 		e.o.Salts = newProcessSalts()
+	}
+	if e.o.StateSalts == nil {
+		e.o.StateSalts = e.o.Salts
 	}
 	if e.o.Host == nil {
 		host, err := hostfx.New(hostfx.Options{Now: e.o.Now}) // no roots, and our clock
@@ -233,48 +274,6 @@ func (e *Engine) install(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// reopen folds the log into the local state and closes what was left open.
-func (e *Engine) reopen(ctx context.Context) error {
-	var local *state.Local
-	if e.o.State == nil {
-		local = state.NewLocal()
-		e.o.State = local
-	}
-	open := map[int64]call.Record{} // index -> decision without an outcome
-	err := e.o.Log.Replay(ctx, func(index int64, line []byte) error {
-		r, err := call.DecodeRecord(line)
-		if err != nil {
-			return fmt.Errorf("engine: record %d: %w", index, err)
-		}
-		if local != nil && r.Change != nil {
-			local.Apply(*r.Change)
-		}
-		switch {
-		case r.Type == call.TypeDecision && r.Code == "":
-			open[index] = r
-		case r.Type == call.TypeOutcome && r.Decision != nil:
-			delete(open, *r.Decision)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if err := e.sweep(ctx); err != nil {
-		return fmt.Errorf("engine: pending arguments: %w", err)
-	}
-	for _, index := range slices.Sorted(maps.Keys(open)) {
-		rec := call.Record{
-			Type: call.TypeOutcome, Time: e.o.Now().UTC(), Node: e.o.Node, Call: open[index].Call,
-			Code: call.CodeUnfinished, Decision: &index, Outcome: &call.RecordOutcome{Status: call.Unfinished},
-		}
-		if err := e.appendRecord(rec); err != nil {
-			return fmt.Errorf("engine: recording unfinished calls: %w", err)
-		}
-	}
-	return nil
-}
-
 // Close takes no more calls, stops tools that still run, waits until every
 // outcome is recorded, and leaves the log to its owner. It is idempotent. The
 // error says which records could not be written.
@@ -282,8 +281,10 @@ func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
+	e.sweeper.stop()
 	e.stop()
 	e.wg.Wait()
+	e.refusals.close()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.failed

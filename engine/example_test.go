@@ -14,6 +14,7 @@ import (
 	"github.com/callgate/callgate/engine/audit"
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/local"
+	"github.com/callgate/callgate/engine/token"
 	"github.com/callgate/callgate/hostfx"
 	"github.com/callgate/callgate/rego"
 )
@@ -232,6 +233,71 @@ input:
 	// send {"text":"Hi","to":"bob@example.com"}
 	// queued ok <nil>
 	// true send-mail: policy_denied: policy says no (not_listed)
+}
+
+// One machine decides and another one runs, with nothing in common but the tool and
+// the public keys of the first.
+func ExampleEngine_Issue() {
+	ctx, here, there := context.Background(), exampleDir(), exampleDir()
+	greet := engine.Host(`
+name: greet
+description: Greets somebody.
+kind: host
+class: read
+input:
+  type: object
+  properties: {name: {type: string, maxLength: 100}}
+  required: [name]
+  additionalProperties: false
+`, func(_ context.Context, _ *hostfx.Effects, in map[string]string) (string, error) {
+		return "Hello " + in["name"], nil
+	})
+	place := func(dir string, g local.Grants) *local.Engine {
+		e, err := local.Open(ctx, local.Config{
+			Data: filepath.Join(dir, "data"), Bundle: filepath.Join(dir, "bundle"), HostTools: []engine.Tool{greet}, Grants: g,
+			DecideTimeout: 10 * time.Second, // 50 ms unless said; this runs as a test, on machines that are busy
+		})
+		if err != nil {
+			panic(err)
+		}
+		return e
+	}
+	// Once: keys for the one, which gives the public halves to the other.
+	keys, jwks := filepath.Join(here, "keys"), filepath.Join(there, "decider.jwks.json")
+	ring, err := token.MakeRing(keys, nil)
+	if err != nil {
+		panic(err)
+	}
+	set, err := ring.Set()
+	if err != nil {
+		panic(err)
+	}
+	public, err := set.Encode()
+	if err := errors.Join(err, os.WriteFile(jwks, public, 0o600)); err != nil {
+		panic(err)
+	}
+
+	decider := place(here, local.Grants{Keys: keys, Issuer: "decider"})
+	defer decider.Close()
+	runner := place(there, local.Grants{Audience: "runner", Issuers: []local.GrantIssuer{{Name: "decider", JWKS: jwks}}})
+	defer runner.Close()
+
+	args := []byte(`{"name": "Ada"}`)
+	grant, err := decider.Issue(ctx, call.Call{Principal: agent, Tool: "greet", Args: args}, "runner")
+	if err != nil {
+		panic(err) // an *engine.Denial
+	}
+	res, err := runner.Execute(ctx, grant, args)
+	fmt.Println(string(res.Output), err)
+
+	_, err = runner.Execute(ctx, grant, args)
+	fmt.Println(err)
+	_, err = runner.Execute(ctx, grant, []byte(`{"name": "Eve"}`))
+	fmt.Println(err)
+	// Output:
+	// "Hello Ada" <nil>
+	// greet: grant_spent: the grant was used before
+	// greet: grant_invalid: the grant is not one for this executor, tool and call, or its time is over: the arguments are others than those that were decided on
 }
 
 // exampleDir is a new directory with a policy and some files.

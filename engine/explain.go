@@ -63,8 +63,9 @@ type ExplainedLimit struct {
 // call would. The run is not tried: a directory that cannot
 // be opened, or a tool that fails, is found by the call itself.
 //
-// Nothing limits how often somebody explains: an ingress that offers it lets its
-// callers find out what policy says about calls that they never make.
+// What it finds refused counts as a refused call: see Options.MaxRefusals. Nothing else
+// limits how often somebody explains: an ingress that offers it lets its callers find
+// out what policy says about calls that they never make.
 //
 // # Errors
 //
@@ -94,6 +95,9 @@ func (e *Engine) Explain(ctx context.Context, c call.Call) (*Explanation, error)
 		return nil, p.deny(call.CodeInternal, nil)
 	}
 	x := p.explanation(err)
+	if probing(x.Code) {
+		p.e.refusals.add(p.prober(), x.Code, p.e.o.Now())
+	}
 	if decided {
 		x.foresaw(p, ans)
 	}
@@ -109,6 +113,9 @@ func (p *passage) foresee(ctx context.Context) (ans state.Answer, decided bool, 
 	}
 	for range maxDecisions {
 		if err := p.decide(ctx); err != nil {
+			return ans, false, err
+		}
+		if err := p.look(ctx); err != nil {
 			return ans, false, err
 		}
 		ans, err = p.peek(ctx)
@@ -128,12 +135,8 @@ func (p *passage) peek(ctx context.Context) (state.Answer, error) {
 	a.Peek = true
 	ans, err := p.e.o.State.Admit(ctx, a)
 	switch {
-	case errors.Is(err, state.ErrSessionChanged):
-		return ans, err
-	case errors.Is(err, state.ErrSessionForeign):
-		return ans, &call.Error{Code: call.CodeSessionInvalid}
 	case err != nil:
-		return ans, &call.Error{Code: call.CodeStateUnavailable, Err: err}
+		return ans, admitError(err)
 	case ans.Revoked:
 		return ans, &call.Error{Code: call.CodeRevoked}
 	case ans.Limited != nil:
@@ -145,7 +148,7 @@ func (p *passage) peek(ctx context.Context) (state.Answer, error) {
 	case ans.Approval.Standing == state.Denied:
 		return ans, &call.Error{Code: call.CodeApprovalDenied}
 	default:
-		return ans, &call.Error{Code: call.CodeRequiresApproval}
+		return ans, notYet(ans)
 	}
 }
 
@@ -156,7 +159,7 @@ func (p *passage) explanation(err error) *Explanation {
 	ev := p.e.log.Info()
 	if e, ok := errors.AsType[*call.Error](err); ok {
 		x.Verdict, x.Code, x.Detail = call.Deny, e.Code, e.Detail
-		if e.Code == call.CodeRequiresApproval {
+		if e.Code.Info().Class == call.ClassPending {
 			x.Verdict = call.Ask
 		}
 		if e.Code.Info().Class == call.ClassUnavailable {

@@ -3,8 +3,10 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,9 +25,13 @@ func TestExplainSaysWhatDoDoes(t *testing.T) {
 	said := map[call.Code]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		now := newClock()
-		p := policy(func(in *call.Input) (call.Decision, error) {
+		var revision atomic.Int64 // of the policy
+		p := policy(func(in *call.Input) (d call.Decision, err error) {
 			text := string(in.Args.Bytes())
-			d := allow
+			d = allow
+			defer func() {
+				d.Revisions = []call.Revision{{Name: "test", Digest: fmt.Sprint("sha256:", revision.Load())}}
+			}()
 			switch {
 			case strings.Contains(text, "deny"), strings.Contains(text, "out") && len(in.Session.Labels) > 0:
 				return call.Decision{Verdict: call.Deny, Revisions: allow.Revisions}, nil
@@ -56,7 +62,7 @@ func TestExplainSaysWhatDoDoes(t *testing.T) {
 		var ids []string
 		for range rapid.IntRange(1, 40).Draw(t, "operations") {
 			now.add(time.Duration(rapid.SampledFrom([]int{0, 0, 0, 10, 150, 4000}).Draw(t, "pause")) * time.Second)
-			switch n := rapid.IntRange(0, 20).Draw(t, "operation"); {
+			switch n := rapid.IntRange(0, 21).Draw(t, "operation"); {
 			case n < 13:
 				for range rapid.IntRange(0, 3).Draw(t, "others") {
 					explain(t, e, calls())
@@ -82,15 +88,17 @@ func TestExplainSaysWhatDoDoes(t *testing.T) {
 					t.Fatalf("wait %v, explained was %+v", d.RetryAfter, x.Limits)
 				case got == call.CodeRequiresApproval && x.ApprovalID != "" && x.ApprovalID != d.ApprovalID:
 					t.Fatalf("explained by %s, waits for %s", x.ApprovalID, d.ApprovalID)
-				case got == call.CodeRequiresApproval:
+				case got == call.CodeRequiresApproval, got == call.CodeApprovalStale:
 					ids = append(ids, d.ApprovalID)
 				}
-			case n < 19 && len(ids) > 0:
+			case n < 20 && len(ids) > 0:
 				v := engine.Vote{Approval: rapid.SampledFrom(ids[max(0, len(ids)-2):]).Draw(t, "approval"), By: lead, Deny: rapid.Bool().Draw(t, "deny")}
 				if _, err := e.Vote(t.Context(), v); err != nil && !errors.Is(err, state.ErrNoApproval) {
 					t.Fatal(err)
 				}
-			case n == 20 && rapid.IntRange(0, 3).Draw(t, "revoke") == 0:
+			case n == 20:
+				revision.Store(rapid.Int64Range(1, 2).Draw(t, "revision"))
+			case n == 21 && rapid.IntRange(0, 3).Draw(t, "revoke") == 0:
 				r := rapid.SampledFrom([]call.Revocation{{Epoch: 1}, {Principal: engine.PrincipalDigest(alice)}}).Draw(t, "revocation")
 				if err := e.Revoke(t.Context(), r); err != nil {
 					t.Fatal(err)

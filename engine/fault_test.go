@@ -332,8 +332,10 @@ func TestChainTooLarge(t *testing.T) {
 func TestRevocationsAreText(t *testing.T) {
 	log := &memory{}
 	e := open(t, engine.Options{Policy: always(allow), Log: log, Tools: []engine.Tool{(&counted{}).tool()}})
-	if err := e.Revoke(t.Context(), call.Revocation{Tool: "\xff"}); err == nil || len(log.records) > 0 {
-		t.Errorf("Revoke = %v, %d records", err, len(log.records))
+	for _, r := range []call.Revocation{{Tool: "\xff"}, {}, {Principal: "alice"}, {Epoch: -1}} {
+		if err := e.Revoke(t.Context(), r); err == nil || len(log.records) > 0 {
+			t.Errorf("Revoke(%+v) = %v, %d records", r, err, len(log.records))
+		}
 	}
 	if _, err := e.Do(t.Context(), echo("x")); err != nil {
 		t.Errorf("afterwards: %v", err)

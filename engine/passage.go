@@ -43,22 +43,30 @@ type passage struct {
 	args     call.Args
 	facts    call.Facts
 	asserted call.Asserted
+	depends  []call.Precondition // the digests of files once policy lets the call read them
 
 	// Known after decide.
 	caps     call.Caps
 	decision call.Decision
 	version  int64 // of the session that policy saw
 
-	startErr error // why the run could not start
+	travels  *call.RecordGrant // it is decided here and runs elsewhere, or the other way round
+	startErr error             // why the run could not start
 
 	// Known after admit.
-	change call.Change
-	denial Denial // filled in on the way, for the refusal
+	reserved []reservation
+	change   call.Change
+	denial   Denial // filled in on the way, for the refusal
 	// settled is to be called once it is recorded what the call does to a question;
 	// nil for none.
 	settled func()
 
 	index int64 // of the decision record; -1 before it is durable
+
+	// Known after the run.
+	reported  map[string]int64 // what the tool says that it used, by name
+	measured  bool             // so is the next one
+	httpBytes int64
 }
 
 func (e *Engine) passage(c call.Call) *passage {
@@ -94,14 +102,17 @@ func (p *passage) arrive() error {
 		p.stranger = true
 		return &call.Error{Code: call.CodePrincipalInvalid, Detail: err.Error()}
 	}
-	if !printable(p.call.Client) {
-		return &call.Error{Code: call.CodePrincipalInvalid, Detail: "the client's name is not plain text of at most 256 bytes"}
-	}
 	// Without the key of its digests no call can be recorded, and only those of one
 	// tenant and day need this one.
 	if _, err := p.e.o.Salts.Key(p.call.Principal.Tenant, p.at); err != nil {
 		p.keyless = true
 		return &call.Error{Code: call.CodeStateUnavailable, Err: err}
+	}
+	if err := p.tooOften(); err != nil {
+		return err
+	}
+	if !printable(p.call.Client) {
+		return &call.Error{Code: call.CodePrincipalInvalid, Detail: "the client's name is not plain text of at most 256 bytes"}
 	}
 	raw := p.call.Args
 	if len(raw) == 0 {
@@ -129,7 +140,8 @@ func (p *passage) arrive() error {
 		return err
 	}
 	p.facts, p.args = facts, args // URLs and paths in them are canonical now
-	return nil
+	p.depends, err = p.tool.manifest.DependsOn(args)
+	return err
 }
 
 func parseAsserted(raw []byte) (call.Asserted, error) {
@@ -187,8 +199,11 @@ func checkPrincipal(p call.Principal, chain bool) error {
 }
 
 // printable is what may stand in a record as it is.
-func printable(s string) bool {
-	if len(s) > 256 || !utf8.ValidString(s) {
+func printable(s string) bool { return len(s) <= 256 && plain(s) }
+
+// plain is text that a terminal shows and does not obey.
+func plain(s string) bool {
+	if !utf8.ValidString(s) {
 		return false
 	}
 	for _, r := range s {
@@ -204,6 +219,7 @@ func (p *passage) terms() seal.Terms {
 	return seal.Terms{
 		Call: p.id, Principal: p.call.Principal.ID, Tool: p.tool.manifest.Name, ToolDigest: p.tool.digest,
 		Args: p.args, Caps: p.caps, Policy: p.decision.Revisions, Index: p.index, Expires: p.e.o.Now().Add(grantLife),
+		Preconditions: p.depends,
 	}
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -18,10 +19,11 @@ import (
 // The holder runs it outside of the engine, which can neither see nor hold it, and
 // says with Finish what became of it.
 //
-// A permit that nobody finishes ends by itself when the time of its grant is over
-// (timeout_ms, 30 seconds when nobody states it), or with the engine; the log then
-// says unfinished. Until then it holds one of the engine's places for calls. It is
-// safe for concurrent use.
+// The tool must be over when the time of the grant is (timeout_ms, 30 seconds when
+// nobody states it); a report is taken for Options.ReportGrace longer. A permit that
+// nobody finishes by then ends by itself, or with the engine; the log then says
+// unfinished. Until then it holds one of the engine's places for calls. It is safe
+// for concurrent use.
 type Permit struct {
 	p *passage
 	g grant.Grant
@@ -37,6 +39,11 @@ type Permit struct {
 type Reported struct {
 	Output []byte // what the tool returned
 	Failed bool   // it ran and failed; Output is then not looked at
+
+	// Charges are what the run used, by the name that a limit charges: tokens, money,
+	// rows, and http_bytes and fuel, which the engine cannot measure here; output_bytes
+	// if it failed. Of what is not named, or negative, all that was reserved counts.
+	Charges map[string]int64
 }
 
 // hand spends the grant and gives the rest of the road to the caller.
@@ -49,10 +56,11 @@ func (p *passage) hand(g grant.Grant) (*Permit, error) {
 	ready := make(chan struct{})
 	unfinished := func() {
 		<-ready
-		m.end(nil, call.Outcome{Status: call.Unfinished, Code: call.CodeUnfinished})
+		m.end(nil, call.Outcome{Status: call.Unfinished, Code: call.CodeUnfinished}, nil)
 	}
-	timer := time.AfterFunc(p.caps.Bounds.Timeout(), unfinished)
-	m.stop = []func() bool{timer.Stop, context.AfterFunc(p.e.stopped, unfinished)}
+	over := time.AfterFunc(p.caps.Bounds.Timeout(), func() { seal.Kill(g) })
+	late := time.AfterFunc(p.caps.Bounds.Timeout()+p.e.o.ReportGrace, unfinished)
+	m.stop = []func() bool{over.Stop, late.Stop, context.AfterFunc(p.e.stopped, unfinished)}
 	close(ready)
 	return m, nil
 }
@@ -65,7 +73,8 @@ func (m *Permit) CallID() string { return m.p.id }
 // the caller's own.
 func (m *Permit) Args() jsontext.Value { return m.p.args.Bytes() }
 
-// Caps are the capabilities to keep within. None once the permit is over.
+// Caps are the capabilities to keep within. None once the time of the grant or the
+// permit is over.
 func (m *Permit) Caps() call.Caps { return m.g.Caps() }
 
 // Receipt says where the log keeps the decision.
@@ -88,9 +97,9 @@ func (m *Permit) Finish(_ context.Context, r Reported) (*Result, error) {
 		o = call.Outcome{Status: call.Failed, Code: call.CodeOutputExceeded}
 	}
 	if o.Status == call.Succeeded {
-		m.end(bytes.Clone(r.Output), o)
+		m.end(bytes.Clone(r.Output), o, r.Charges)
 	} else {
-		m.end(nil, o)
+		m.end(nil, o, r.Charges)
 	}
 	return m.result.clone(), m.err
 }
@@ -102,12 +111,14 @@ func (r *Result) clone() *Result {
 	}
 	c := *r
 	c.Output, c.Outcome.Effects = bytes.Clone(r.Output), slices.Clone(r.Outcome.Effects)
+	c.Outcome.Charges = slices.Clone(r.Outcome.Charges)
 	return &c
 }
 
 // end is the end of the road, whoever comes first. Others wait for it.
-func (m *Permit) end(output []byte, o call.Outcome) {
+func (m *Permit) end(output []byte, o call.Outcome, charges map[string]int64) {
 	m.finished.Do(func() {
+		m.p.reported = maps.Clone(charges)
 		for _, stop := range m.stop {
 			stop()
 		}

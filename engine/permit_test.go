@@ -3,9 +3,11 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/callgate/callgate/engine"
 	"github.com/callgate/callgate/engine/call"
@@ -141,7 +143,7 @@ func TestPermitThatNobodyFinishes(t *testing.T) {
 	t.Run("in its time", func(t *testing.T) {
 		d := allow
 		d.Grants = []call.RuleGrant{{Caps: call.Caps{Bounds: call.Bounds{TimeoutMS: 1}}}}
-		e, log := mailer(t, engine.Options{Policy: always(d), MaxCalls: 1})
+		e, log := mailer(t, engine.Options{Policy: always(d), MaxCalls: 1, ReportGrace: time.Millisecond})
 		m, err := e.Authorize(t.Context(), mail("bob"))
 		if err != nil {
 			t.Fatal(err)
@@ -156,6 +158,25 @@ func TestPermitThatNobodyFinishes(t *testing.T) {
 			t.Errorf("a late report = %v", err)
 		}
 		if r := log.decoded(t)[1]; r.Code != call.CodeUnfinished || r.Outcome.Reported {
+			t.Errorf("record %+v", r)
+		}
+	})
+	t.Run("in its time, yet soon after", func(t *testing.T) {
+		d := allow
+		d.Grants = []call.RuleGrant{{Caps: call.Caps{Bounds: call.Bounds{TimeoutMS: 1}}}}
+		e, log := mailer(t, engine.Options{Policy: always(d), ReportGrace: time.Hour})
+		m, err := e.Authorize(t.Context(), mail("bob"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for m.Caps().Bounds.OutputBytes != 0 { // the time of the grant
+			runtime.Gosched()
+		}
+		if res, err := m.Finish(t.Context(), engine.Reported{Output: []byte("sent")}); err != nil || string(res.Output) != "sent" {
+			t.Errorf("a report in the grace = %+v, %v", res, err)
+		}
+		e.Close()
+		if r := log.decoded(t)[1]; r.Code != call.CodeOK || !r.Outcome.Reported {
 			t.Errorf("record %+v", r)
 		}
 	})

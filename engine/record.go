@@ -3,12 +3,18 @@ package engine
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/state"
 )
 
 // processSalts is one key for everything, forgotten when the process ends.
@@ -29,6 +35,38 @@ func (p *passage) keyed(tenant string, day time.Time, callID, domain string, b [
 		return "", err
 	}
 	return call.Keyed(k, callID, domain, b), nil
+}
+
+// sought is keyed for what is looked for in the state.
+func (p *passage) sought(tenant string, day time.Time, domain string, b []byte) (string, error) {
+	k, err := p.e.o.StateSalts.Key(tenant, day)
+	if err != nil {
+		return "", err
+	}
+	return call.Keyed(k, "", domain, b), nil
+}
+
+// limitKey names a bucket: the limit, what it is counted by within it, and in which
+// window, if it counts in windows. A bucket
+// outlives days and calls, and its key may come from an argument: so its name in the
+// log is keyed, but always in the same way. The limit's own part says which buckets
+// have one together, for nobody may fill the store with keys.
+func (p *passage) limitKey(l call.Limit, window ...string) (string, error) {
+	limit := []string{p.call.Principal.Tenant, l.Layer, l.Name}
+	id, err := json.Marshal(slices.Concat(limit, []string{l.Key}, window)) // no part runs into the next
+	if err != nil {
+		return "", &call.Error{Code: call.CodePolicyShape, Detail: "a limit is malformed"}
+	}
+	of, err := json.Marshal(limit)
+	if err != nil {
+		return "", &call.Error{Code: call.CodePolicyShape, Detail: "a limit is malformed"}
+	}
+	h := sha256.Sum256(of)
+	key, err := p.sought("", time.Time{}, "limit", id)
+	if err != nil {
+		return "", &call.Error{Code: call.CodeStateUnavailable, Err: err}
+	}
+	return hex.EncodeToString(h[:8]) + "/" + key, nil
 }
 
 func (p *passage) keyedHere(domain string, b []byte) (string, error) {
@@ -107,7 +145,7 @@ func (p *passage) decisionRecord(code call.Code) (call.Record, error) {
 	}
 	if p.tool != nil {
 		rt := p.tool.record()
-		r.Tool = &rt
+		r.Tool, r.Enforcement = &rt, p.tool.enforcement()
 	} else if r.Tool.Unknown, err = p.keyedHere("tool", []byte(p.call.Tool)); err != nil {
 		return r, err
 	}
@@ -117,12 +155,16 @@ func (p *passage) decisionRecord(code call.Code) (call.Record, error) {
 	switch code {
 	case "":
 		r.Verdict, r.Caps = call.Allow, &p.caps
-	case call.CodeRequiresApproval:
+		if r.Preconditions, err = p.recordDepends(); err != nil {
+			return r, err
+		}
+	case call.CodeRequiresApproval, call.CodeApprovalStale:
 		r.Verdict = call.Ask
 	}
 	if !p.change.IsZero() {
 		r.Change = &p.change
 	}
+	r.Grant = p.travels
 	return r, nil
 }
 
@@ -143,14 +185,31 @@ func (p *passage) recordDecision() error {
 	defer p.settle()
 	index, err := p.e.append(func() (call.Record, error) { return p.decisionRecord("") })
 	if err != nil {
+		p.giveBack()
 		return err
 	}
 	p.index = index
-	p.e.o.State.Settle(p.id)
-	for _, id := range p.change.Consumed {
+	p.e.o.State.Settle(p.id, index)
+	p.forget()
+	return nil
+}
+
+// giveBack gives back what the call took of a state that outlives this engine, since
+// its record may never be read.
+func (p *passage) giveBack() {
+	if _, ok := p.e.o.State.(state.Lasting); !ok {
+		return
+	}
+	if err := p.e.o.State.Release(context.Background(), p.id); err != nil { // or the next start does
+		p.e.log.Error().AnErr("cause", err).Str("call", p.id).Msg("not given back")
+	}
+}
+
+// forget drops the arguments of questions that are over with this record.
+func (p *passage) forget() {
+	for _, id := range slices.Concat(p.change.Consumed, p.change.Voided) {
 		p.e.drop(id)
 	}
-	return nil
 }
 
 func (p *passage) settle() {
@@ -164,15 +223,43 @@ func (p *passage) settle() {
 func (p *passage) refuse(cause error) *Denial {
 	defer p.settle()
 	code := call.CodeOf(cause, call.CodeInternal)
+	if p.stranger && probing(code) {
+		if err := p.tooOften(); err != nil {
+			code, cause = call.CodeRefusedTooOften, err
+		}
+	}
+	if !p.e.refusals.add(p.prober(), code, p.e.o.Now()) {
+		return p.turnBack(code)
+	}
 	index, err := p.e.append(func() (call.Record, error) { return p.decisionRecord(code) })
 	if err != nil {
 		return p.unrecorded(err)
 	}
 	p.index = index
 	if p.change.Asked != nil {
-		p.e.o.State.Apply(p.change) // only now may anybody answer it
+		// Only now may anybody answer it.
+		if err := p.e.o.State.Apply(context.Background(), call.Change{Asked: p.change.Asked}); err != nil {
+			p.denial.ApprovalID = ""
+			return p.deny(call.CodeStateUnavailable, &call.Error{Code: call.CodeStateUnavailable, Err: err})
+		}
+		p.e.sweepBy(p.change.Asked.Expires)
+		p.announce(*p.change.Asked)
 	}
+	p.forget()
 	return p.deny(code, cause)
+}
+
+// announce tells of a question that people can answer now.
+func (p *passage) announce(a call.Approval) {
+	if p.e.o.Announce == nil {
+		return
+	}
+	var err error // of a panic, which is logged: the call's own answer is none of it
+	defer p.e.caught(&err)
+	p.e.o.Announce(a, p.tool.manifest.Class, func(ctx context.Context) bool {
+		now, err := p.e.o.State.Approval(ctx, a.ID, p.e.o.Now())
+		return err == nil && now.Standing == state.Open || err != nil && !errors.Is(err, state.ErrNoApproval) // doubt asks
+	})
 }
 
 // unrecorded is the refusal when the log cannot be written. The engine answers
@@ -216,7 +303,7 @@ func (p *passage) deny(code call.Code, cause error) *Denial {
 // side alone. Other causes can quote arguments, which no log may hold: even a
 // granted path can be made of them.
 func operators(code call.Code) bool {
-	return code == call.CodeLogUnavailable || code == call.CodeStateUnavailable
+	return code == call.CodeLogUnavailable || code == call.CodeStateUnavailable || code == call.CodeGrantUnavailable
 }
 
 // shownTool never repeats a name that the caller made up.

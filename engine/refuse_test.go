@@ -149,7 +149,7 @@ func (b brokenState) Session(context.Context, string, time.Time) (state.Session,
 func (b brokenState) Admit(context.Context, state.Admission) (state.Answer, error) {
 	return state.Answer{}, b.err
 }
-func (b brokenState) Settle(string) {}
+func (b brokenState) Settle(string, int64) {}
 
 func TestReasonsWithoutHiddenOnes(t *testing.T) {
 	d := call.Decision{Verdict: call.Deny, Reasons: []call.Reason{{Code: "shown", Message: "why"}, {Code: "inner", Hidden: true}}}

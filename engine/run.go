@@ -29,6 +29,8 @@ func (p *passage) run(ctx context.Context, g grant.Grant) ([]byte, call.Outcome)
 			o.Code = stopped(timed) // what fails because it was stopped says so
 		}
 		o.Effects = fx.Close()
+		p.reported, p.httpBytes = fx.Charged()
+		p.measured = true
 		if logged := fx.Logged(); len(logged) > 0 {
 			if n := len(o.Stderr); n > 0 && o.Stderr[n-1] != '\n' {
 				o.Stderr = append(o.Stderr, '\n')
@@ -62,12 +64,15 @@ func (p *passage) finish(output []byte, o call.Outcome) (*Result, error) {
 		p.e.log.Info().Str("call", p.id).Str("tool", p.tool.manifest.Name).Str("code", string(o.Code)).
 			Int("effects", len(o.Effects)).Stringer("took", o.Took).Int64("record", p.index).Msg("ran")
 	}
+	used, change := p.settleDown(o, len(output))
+	o.Charges = used
 	recorded := o
+	recorded.Charges = slices.Clone(used)
 	recorded.Effects = slices.Clone(o.Effects) // the caller may do with theirs what they like
 	size := len(output)
 	go func() {
 		defer p.leave()
-		if _, err := p.e.append(func() (call.Record, error) { return p.outcomeRecord(recorded, size), nil }); err != nil {
+		if _, err := p.e.append(func() (call.Record, error) { return p.outcomeRecord(recorded, size, change), nil }); err != nil {
 			p.e.log.Error().AnErr("cause", err).Str("call", p.id).Msg("outcome not recorded")
 		}
 	}()
@@ -82,10 +87,10 @@ func (p *passage) finish(output []byte, o call.Outcome) (*Result, error) {
 	}
 }
 
-func (p *passage) outcomeRecord(o call.Outcome, output int) call.Record {
+func (p *passage) outcomeRecord(o call.Outcome, output int, change call.Change) call.Record {
 	ro := &call.RecordOutcome{
 		Status: o.Status, Reported: o.Reported, Exit: o.Exit, Fuel: o.Fuel, MemoryBytes: o.MemoryBytes, MemoryRefused: o.MemoryRefused,
-		OutputBytes: int64(output), TookUS: o.Took.Microseconds(),
+		OutputBytes: int64(output), TookUS: o.Took.Microseconds(), Charges: o.Charges,
 	}
 	for _, fx := range o.Effects {
 		// Without its key an effect loses its target, not its place in the record.
@@ -95,8 +100,12 @@ func (p *passage) outcomeRecord(o call.Outcome, output int) call.Record {
 		}
 		ro.Effects = append(ro.Effects, call.RecordEffect{Kind: fx.Kind, Within: fx.Within, Target: target, Code: fx.Code, Bytes: fx.Bytes, Count: fx.Count})
 	}
-	return call.Record{
+	r := call.Record{
 		Type: call.TypeOutcome, Time: p.e.o.Now().UTC(), Node: p.e.o.Node, Call: p.id,
 		Code: o.Code, Decision: &p.index, Outcome: ro,
 	}
+	if !change.IsZero() {
+		r.Change = &change
+	}
+	return r
 }

@@ -19,13 +19,14 @@ import (
 const maxMessage = 4096
 
 // Tool is something the engine can run, or let its caller run. Make one with
-// [Host], [Wasm] or [External].
+// [Host], [Wasm], [External] or, for experiments, [Raw].
 type Tool struct {
 	manifest *tool.Manifest
 	digest   string // the pin of the whole descriptor
 	module   []byte // of wasm tools
 	pin      string // of wasm tools: the module's digest
 	host     func(context.Context, *hostfx.Effects, call.Args) ([]byte, error)
+	raw      bool  // host keeps within its capabilities by convention alone
 	err      error // what New will say
 }
 

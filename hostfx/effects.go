@@ -73,7 +73,9 @@ type Effects struct {
 	caps    call.Caps
 	secrets map[string]credential // name -> what the http entries name
 	budget  budget
+	charges charges
 	lines   lines
+	depends preconditions
 
 	ctx    context.Context // the call's: ends requests, whatever context the tool gives them
 	cancel context.CancelFunc
@@ -92,8 +94,8 @@ func newEffects(ctx context.Context, h *Host, g grant.Grant, caps call.Caps) *Ef
 	b := caps.Bounds
 	ctx, cancel := context.WithTimeout(ctx, b.Timeout())
 	return &Effects{
-		g: g, host: h, caps: caps, ctx: ctx, cancel: cancel,
-		budget:  budget{calls: or(b.Calls, math.MaxInt64), sends: or(b.HTTPBytes, defaultHTTPBytes), receipt: or(b.HTTPBytes, defaultHTTPBytes)},
+		g: g, host: h, caps: caps, ctx: ctx, cancel: cancel, depends: preconditions{list: g.Preconditions()},
+		budget:  budget{calls: or(b.Calls, math.MaxInt64), sends: b.HTTP(), receipt: b.HTTP()},
 		lines:   lines{left: or(b.LogBytes, defaultLogBytes)},
 		free:    or(b.OpenFiles, defaultOpenFiles),
 		handles: map[io.Closer]struct{}{},

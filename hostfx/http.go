@@ -18,10 +18,7 @@ import (
 )
 
 // Limits of requests.
-const (
-	defaultHTTPBytes = 2_000_000
-	maxAnswerHeader  = 64 << 10
-)
+const maxAnswerHeader = 64 << 10
 
 // Request is what a tool asks to be sent.
 type Request struct {
@@ -50,7 +47,9 @@ type Response struct {
 // it is: host, port, path, method, and the secret that it names or the absence
 // of one. The address that is dialled must be in a network of such an entry. The
 // environment's proxy plays no part, nor do cookies; the credential is added
-// last, in the form that the grant says. Of two forms for one secret, the one
+// last, in the form that the grant says. Before the first request that is not GET or
+// HEAD, files on which the call depends are looked at, and each such request carries
+// the entity tag on which it depends as If-Match. Of two forms for one secret, the one
 // that the grant lists first is taken, with the networks of that form alone.
 //
 // Each request whose URL can be read is an effect, with the host pattern and
@@ -65,7 +64,7 @@ type Response struct {
 // granted, or the call has made as many requests as it may; [ErrBadRequest];
 // [ErrTooLarge] when all bodies sent by the call, or all that it received, are
 // more than its bound (2,000,000 bytes unless the grant says); [ErrRedirect];
-// [ErrWithheld]; and [ErrNoAnswer], which is also [context.DeadlineExceeded] or
+// [ErrWithheld]; [ErrChanged]; and [ErrNoAnswer], which is also [context.DeadlineExceeded] or
 // [context.Canceled] when that is why. Their texts hold nothing of the request,
 // the answer or the addresses of a name.
 func (fx *Effects) HTTP(ctx context.Context, r Request) (*Response, error) {
@@ -108,6 +107,8 @@ func httpCode(err error) string {
 		return withheld
 	case errors.Is(err, ErrTooLarge):
 		return overCap
+	case errors.Is(err, ErrChanged):
+		return changed
 	}
 	return failed
 }
@@ -134,6 +135,9 @@ func (x *exchange) do(ctx context.Context, r Request) (*Response, error) {
 	x.within = w.within
 	header, err := requestHeader(r.Header)
 	if err != nil {
+		return nil, err
+	}
+	if err := x.fx.conditional(r.Method, header); err != nil {
 		return nil, err
 	}
 	if r.Secret != "" {

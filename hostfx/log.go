@@ -17,6 +17,7 @@ const (
 	redirect = "redirect"  // the answer was one, and was not followed
 	noAnswer = "no_answer" // no name, connection, trusted certificate or whole answer
 	withheld = "withheld"  // the answer held a credential
+	changed  = "changed"   // what the call depends on is not as it was
 	more     = "more"
 )
 

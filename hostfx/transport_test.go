@@ -285,7 +285,7 @@ func TestNothingIsDecompressed(t *testing.T) {
 	fx := newWeb(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		z := gzip.NewWriter(io.MultiWriter(w, writer(func(b []byte) { sent.Add(int64(len(b))) })))
-		for range 100 {
+		for range 4 {
 			_, _ = z.Write(make([]byte, 1<<20))
 		}
 		_ = z.Close()

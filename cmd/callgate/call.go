@@ -48,6 +48,13 @@ the call would run, 1 if it would be refused or had to wait, 2 if it cannot tell
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.run(cmd) },
 	}
+	p.flags(cmd)
+	cmd.Flags().BoolVar(&p.dryRun, "dry-run", false, "only say what would become of the call")
+	return cmd
+}
+
+// flags are those that say what is called, and by whom.
+func (p *callParams) flags(cmd *cobra.Command) {
 	addConfigFlags(cmd)
 	outputFlag(cmd, &p.output)
 	f := cmd.Flags()
@@ -58,13 +65,11 @@ the call would run, 1 if it would be refused or had to wait, 2 if it cannot tell
 	f.StringVar(&p.tool, "tool", "", "name of the tool")
 	f.StringVar(&p.args, "args", "{}", "arguments: JSON, @file, or - for stdin")
 	f.StringVar(&p.justification, "justification", "", "why, in the caller's own words")
-	f.BoolVar(&p.dryRun, "dry-run", false, "only say what would become of the call")
 	for _, name := range []string{"as", "tool"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
 			panic(err) // the flag was defined above
 		}
 	}
-	return cmd
 }
 
 func (p *callParams) run(cmd *cobra.Command) error {
@@ -85,6 +90,11 @@ func (p *callParams) run(cmd *cobra.Command) error {
 		return p.explained(cmd, x, errors.Join(err, g.Close()))
 	}
 	res, callErr := g.Do(cmd.Context(), c)
+	return ended(cmd, g, p.output, p.tool, res, callErr)
+}
+
+// ended closes the gate and prints what became of the call.
+func ended(cmd *cobra.Command, g local.Gate, format, tool string, res *engine.Result, callErr error) error {
 	// For an owner, the outcome is durable once the gate is closed.
 	if err := g.Close(); err != nil {
 		return fmt.Errorf("closing the log: %w", err)
@@ -94,7 +104,7 @@ func (p *callParams) run(cmd *cobra.Command) error {
 	if callErr != nil && !denied && !failed {
 		return callErr // nobody knows what became of it, such as local.ErrUnknown
 	}
-	return report(cmd, p.output, p.tool, res, callErr)
+	return report(cmd, format, tool, res, callErr)
 }
 
 // call builds the call from the flags.
@@ -129,29 +139,38 @@ func readArgs(ctx context.Context, arg string, in io.Reader) ([]byte, error) {
 	if arg != "-" && !strings.HasPrefix(arg, "@") {
 		return []byte(arg), nil
 	}
+	from := strings.TrimPrefix(arg, "@")
+	if arg == "@-" {
+		from = "./-" // a file of that name
+	}
+	return readFrom(ctx, "--args", from, in, call.MaxArgsBytes+1)
+}
+
+// readFrom reads so many bytes at most from a file, or from in for -.
+func readFrom(ctx context.Context, flag, from string, in io.Reader, most int64) ([]byte, error) {
 	type answer struct {
 		b   []byte
 		err error
 	}
 	done := make(chan answer, 1)
 	go func() { // a pipe that nobody writes to must not keep a signal from ending this
-		if arg != "-" {
-			f, err := os.Open(arg[1:])
+		if from != "-" {
+			f, err := os.Open(from)
 			if err != nil {
-				done <- answer{nil, fmt.Errorf("--args: %w", err)}
+				done <- answer{nil, fmt.Errorf("%s: %w", flag, err)}
 				return
 			}
 			defer f.Close()
 			in = f
 		}
-		b, err := io.ReadAll(io.LimitReader(in, call.MaxArgsBytes+1))
+		b, err := io.ReadAll(io.LimitReader(in, most))
 		done <- answer{b, err}
 	}()
 	select {
 	case a := <-done:
 		return a.b, a.err
 	case <-ctx.Done():
-		return nil, errors.New("--args: interrupted")
+		return nil, fmt.Errorf("%s: interrupted", flag)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,10 +32,14 @@ type Config struct {
 	Networks      []NetworkConfig `mapstructure:"networks"`
 	Hosts         []HostConfig    `mapstructure:"hosts"`
 	Secrets       []SecretConfig  `mapstructure:"secrets"`
+	Approvals     ApprovalsConfig `mapstructure:"approvals"`
+	Grants        GrantsConfig    `mapstructure:"grants"`
+	State         *StateConfig    `mapstructure:"state"` // absent: this node's own
 	Node          string          `mapstructure:"node"`
 	Profile       string          `mapstructure:"profile"` // "", demo or production
 	DecideTimeout time.Duration   `mapstructure:"decide_timeout"`
 	MaxGuests     int             `mapstructure:"max_guests"`
+	MaxRefusals   int             `mapstructure:"max_refusals"` // of a principal in a minute; -1: any number
 	Log           LogConfig       `mapstructure:"log"`
 }
 
@@ -139,10 +144,15 @@ var configFlags = map[string]string{
 	"log.format":     "text or json",
 }
 
-func addConfigFlags(cmd *cobra.Command) {
+// decideTimeoutKey is of no use to commands that decide nothing.
+const decideTimeoutKey = "decide_timeout"
+
+func addConfigFlags(cmd *cobra.Command, except ...string) {
 	cmd.Flags().String("config", "callgate.yaml", "configuration file")
 	for key, usage := range configFlags {
-		cmd.Flags().String(flagName(key), "", usage)
+		if !slices.Contains(except, key) {
+			cmd.Flags().String(flagName(key), "", usage)
+		}
 	}
 }
 
@@ -167,8 +177,8 @@ func readConfig(path string, flags *pflag.FlagSet) (Config, error) {
 	// Without a default a variable of the environment does not reach Unmarshal.
 	for key, value := range map[string]any{
 		"data": "data", "bundle": "bundle", "layers": []any{}, "tools": "tools", "ceiling": "", "roots": []any{}, "ca": "",
-		"networks": []any{}, "hosts": []any{}, "secrets": []any{}, "node": "", "profile": "",
-		"decide_timeout": "0s", "max_guests": 0, "log.level": "warn", "log.format": "text",
+		"networks": []any{}, "hosts": []any{}, "secrets": []any{}, "approvals": map[string]any{}, "grants": map[string]any{}, "node": "", "profile": "",
+		"decide_timeout": "0s", "max_guests": 0, "max_refusals": 0, "log.level": "warn", "log.format": "text",
 	} {
 		v.SetDefault(key, value)
 	}
@@ -177,7 +187,11 @@ func readConfig(path string, flags *pflag.FlagSet) (Config, error) {
 	v.AutomaticEnv()
 	if flags != nil {
 		for key := range configFlags {
-			if err := v.BindPFlag(key, flags.Lookup(flagName(key))); err != nil {
+			flag := flags.Lookup(flagName(key))
+			if flag == nil {
+				continue
+			}
+			if err := v.BindPFlag(key, flag); err != nil {
 				return Config{}, err
 			}
 		}
@@ -240,6 +254,8 @@ func (c *Config) resolve(path string, flags *pflag.FlagSet) error {
 	for i := range c.Secrets {
 		absolute(&c.Secrets[i].File, file)
 	}
+	c.Grants.resolve(file)
+	c.State.resolve(file)
 	return nil
 }
 
@@ -273,7 +289,16 @@ func (c *Config) validate(path string) error {
 	if _, err := c.networks(); err != nil {
 		errs = append(errs, err)
 	}
+	if err := c.Approvals.validate(); err != nil {
+		errs = append(errs, err)
+	}
 	if _, err := c.hosts(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.Grants.validate(c.Node); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.State.validate(c.Node); err != nil {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -320,8 +345,9 @@ func (c *Config) hosts() (out []hostfx.Name, err error) {
 func (c *Config) local(errOut io.Writer) local.Config {
 	l := local.Config{
 		Data: c.Data, Bundle: c.Bundle, Tools: c.Tools, Ceiling: c.Ceiling,
-		Node: c.Node, DecideTimeout: c.DecideTimeout, MaxGuests: c.MaxGuests, CA: c.CA,
-		AssertedApprovers: c.Profile == demoProfile, Production: c.Profile == productionProfile,
+		Node: c.Node, DecideTimeout: c.DecideTimeout, MaxGuests: c.MaxGuests, MaxRefusals: c.MaxRefusals, CA: c.CA,
+		Webhooks: c.Approvals.local(), AssertedApprovers: c.Profile == demoProfile, Production: c.Profile == productionProfile,
+		Grants: c.Grants.local(), State: c.State.local(),
 	}
 	l.Networks, _ = c.networks() // validate has refused what is malformed
 	l.Names, _ = c.hosts()

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/callgate/callgate/engine/state/redis/redistest"
 )
 
 // bin is where the real command is, which scripts run: built once, and without the
@@ -44,11 +46,13 @@ func TestScript(t *testing.T) {
 	if err := buildOnce(); err != nil {
 		t.Fatal(err)
 	}
+	server := redistest.Start(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			// Machines that run tests are busy; the 50 ms of policy are tested elsewhere.
 			env.Setenv("CALLGATE_DECIDE_TIMEOUT", "1m")
+			env.Setenv("REDIS", server.Address)
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			return nil
 		},
@@ -74,7 +78,7 @@ func flip(ts *testscript.TestScript, neg bool, args []string) {
 
 // Every command says what it does, by example.
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{}, {"init"}, {"call"}, {"approvals"}, {"approvals", "list"}, {"approvals", "show"}, {"approvals", "approve"}, {"approvals", "deny"}, {"demo"}, {"audit"}, {"audit", "verify"}, {"bundle"}, {"bundle", "build"}, {"bundle", "sign"}, {"bundle", "verify"}, {"bundle", "inspect"}, {"bundle", "prune"}, {"policy"}, {"policy", "test"}, {"policy", "check"}, {"policy", "lint"}, {"policy", "eval"}, {"policy", "explain"}, {"policy", "diff"}, {"policy", "who-can"}, {"policy", "what-can"}, {"policy", "vendor"}, {"codes"}} {
+	for _, args := range [][]string{{}, {"init"}, {"call"}, {"issue"}, {"exec"}, {"revoke"}, {"grants"}, {"grants", "keys"}, {"grants", "jwks"}, {"grants", "rotate"}, {"grants", "verify"}, {"approvals"}, {"approvals", "list"}, {"approvals", "show"}, {"approvals", "approve"}, {"approvals", "deny"}, {"approvals", "wait"}, {"demo"}, {"audit"}, {"audit", "verify"}, {"bundle"}, {"bundle", "build"}, {"bundle", "sign"}, {"bundle", "verify"}, {"bundle", "inspect"}, {"bundle", "prune"}, {"policy"}, {"policy", "test"}, {"policy", "check"}, {"policy", "lint"}, {"policy", "eval"}, {"policy", "explain"}, {"policy", "diff"}, {"policy", "who-can"}, {"policy", "what-can"}, {"policy", "vendor"}, {"codes"}} {
 		var out, errOut strings.Builder
 		code := run(context.Background(), append(args, "--help"), strings.NewReader(""), &out, &errOut)
 		if code != exitOK || errOut.Len() > 0 {

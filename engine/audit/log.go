@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/mod/sumdb/note"
@@ -28,8 +29,10 @@ type Log struct {
 	buf  []byte
 	err  error // why the log is stopped
 
-	mu      sync.Mutex // protects durable
+	mu      sync.Mutex // protects the fields below
 	durable mark
+	starts  []tree        // before the first record of each segment
+	grown   chan struct{} // closed with the next segment
 
 	closing sync.RWMutex // held for reading while a record is put into in
 	closed  bool
@@ -47,6 +50,9 @@ type pending struct {
 	index int64
 	done  chan error
 }
+
+// Origin names the log, as the first line of its checkpoints does.
+func (l *Log) Origin() string { return l.signer.Name() }
 
 // Append adds rec, one line of canonical JSON without its break, and returns its
 // index once it is durable and under a signed checkpoint. rec MUST NOT change
@@ -104,14 +110,20 @@ func (l *Log) Replay(ctx context.Context, yield func(index int64, rec []byte) er
 	l.mu.Lock()
 	to := l.durable
 	l.mu.Unlock()
+	return l.replay(ctx, tree{}, to, yield)
+}
+
+// replay yields the records between two places, of which the first begins a segment.
+func (l *Log) replay(ctx context.Context, from tree, to mark, yield func(index int64, rec []byte) error) error {
 	segs, err := segments(l.dir)
 	if err != nil {
 		return err
 	}
+	segs = slices.DeleteFunc(segs, func(s segment) bool { return s.first < from.n })
 	if len(segs) == 0 {
 		return noSegments()
 	}
-	w := &walker{verifier: l.verifier, hashes: l.hashes, stop: to.n}
+	w := &walker{verifier: l.verifier, hashes: l.hashes, tree: from, stop: to.n}
 	err = w.walk(ctx, segs, func(first int64, recs [][]byte) error {
 		for i, rec := range recs {
 			if err := yield(first+int64(i), rec); err != nil {
@@ -121,7 +133,7 @@ func (l *Log) Replay(ctx context.Context, yield func(index int64, rec []byte) er
 		return nil
 	})
 	if err == nil && w.tree.root() != to.root {
-		err = &TamperError{Last: max(0, to.n-1), Segment: segs[0].name(), Reason: "log was rewritten while it was open"}
+		err = &TamperError{Record: from.n, Last: max(from.n, to.n-1), Segment: segs[0].name(), Reason: "log was rewritten while it was open"}
 	}
 	return err
 }
@@ -228,5 +240,10 @@ func (l *Log) rotate() error {
 	}
 	old := l.f
 	l.f, l.size = l.o.Wrap(dataFile{f}), 0
+	l.mu.Lock()
+	l.starts = append(l.starts, l.tree)
+	close(l.grown)
+	l.grown = make(chan struct{})
+	l.mu.Unlock()
 	return old.Close()
 }

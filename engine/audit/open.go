@@ -79,6 +79,7 @@ func (l *Log) load(segs []segment) (torn int64, err error) {
 	}
 	l.f, l.size, l.tree = l.o.Wrap(dataFile{f}), info.Size(), w.tree
 	l.durable = mark{w.tree.n, w.tree.root()}
+	l.starts, l.grown = w.starts, make(chan struct{})
 	return w.torn, nil
 }
 

@@ -26,6 +26,7 @@ type walker struct {
 
 	// Results.
 	tree        tree
+	starts      []tree // before the first record of each segment
 	last        checkpoint
 	lastSegment segment // the segment of the last batch, and where it lies there
 	lastStart   int64
@@ -53,6 +54,7 @@ func (w *walker) walk(ctx context.Context, segs []segment, yield func(first int6
 			return &TamperError{Record: at, Last: at, Segment: seg.name(),
 				Reason: fmt.Sprintf("segment starts at record %d, not %d", seg.first, w.tree.n)}
 		}
+		w.starts = append(w.starts, w.tree)
 		next := int64(-1)
 		if i+1 < len(segs) {
 			next = segs[i+1].first

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/callgate/callgate/engine"
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/state"
@@ -157,6 +159,37 @@ func (k *Client) meet(ctx context.Context, c *net.UnixConn) error {
 // Do implements [Gate].
 func (k *Client) Do(ctx context.Context, c call.Call) (*engine.Result, error) {
 	a, err := k.ask(ctx, request{Op: opDo, Call: wireCallOf(c)})
+	return a.ran(err)
+}
+
+// Issue implements [Gate].
+func (k *Client) Issue(ctx context.Context, c call.Call, aud string) (string, error) {
+	a, err := k.ask(ctx, request{Op: opIssue, Call: wireCallOf(c), Audience: aud})
+	if err == nil {
+		err = a.err()
+	}
+	if err == nil && a.Token == "" {
+		err = fmt.Errorf("%w: an answer without a grant", ErrUnknown)
+	}
+	return a.Token, err
+}
+
+// Execute implements [Gate].
+func (k *Client) Execute(ctx context.Context, token string, args jsontext.Value) (*engine.Result, error) {
+	a, err := k.ask(ctx, request{Op: opExecute, Grant: wireGrantOf(token, args)})
+	return a.ran(err)
+}
+
+// Revoke implements [Gate].
+func (k *Client) Revoke(ctx context.Context, r call.Revocation) error {
+	a, err := k.ask(ctx, request{Op: opRevoke, Revoke: &r})
+	if err != nil {
+		return err
+	}
+	return a.err()
+}
+
+func (a *answer) ran(err error) (*engine.Result, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +220,7 @@ func (k *Client) Explain(ctx context.Context, c call.Call) (*engine.Explanation,
 // Vote implements [Gate].
 func (k *Client) Vote(ctx context.Context, v engine.Vote) (state.Approval, error) {
 	by := principalOf(v.By)
-	a, err := k.ask(ctx, request{Op: opVote, By: &by, Deny: v.Deny, Approval: v.Approval})
+	a, err := k.ask(ctx, request{Op: opVote, By: &by, Deny: v.Deny, Reason: v.Reason, Approval: v.Approval})
 	return a.one(err)
 }
 
@@ -207,14 +240,25 @@ func (k *Client) Approvals(ctx context.Context) ([]state.Approval, error) {
 // Approval implements [Gate].
 func (k *Client) Approval(ctx context.Context, id string) (engine.Question, error) {
 	a, err := k.ask(ctx, request{Op: opApproval, Approval: id})
-	v, err := a.one(err)
-	return engine.Question{Approval: v, Args: a.Args}, err
+	return a.question(err)
+}
+
+// Reveal implements [Gate].
+func (k *Client) Reveal(ctx context.Context, id string, who call.Principal) (engine.Question, error) {
+	by := principalOf(who)
+	a, err := k.ask(ctx, request{Op: opReveal, By: &by, Approval: id})
+	return a.question(err)
 }
 
 // Wait implements [Gate].
 func (k *Client) Wait(ctx context.Context, id string) (state.Approval, error) {
 	a, err := k.ask(ctx, request{Op: opWait, Approval: id})
 	return a.one(err)
+}
+
+func (a *answer) question(err error) (engine.Question, error) {
+	v, err := a.one(err)
+	return engine.Question{Approval: v, Args: a.Args, Masked: a.Masked}, err
 }
 
 func (a *answer) one(err error) (state.Approval, error) {

@@ -222,7 +222,7 @@ func TestStrangeOwners(t *testing.T) {
 		"another protocol":  `{"callgate":1,"config":""}` + "\n",
 		"something else":    "220 mail.example ESMTP\n",
 		"without an end":    strings.Repeat("x", 1<<16),
-		"more than a hello": `{"callgate":2,"config":"","more":1}` + "\n",
+		"more than a hello": `{"callgate":3,"config":"","more":1}` + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -41,14 +41,22 @@ func (c Config) digest() (_ string, err error) {
 		Networks                 []hostfx.Network
 		Names                    []hostfx.Name
 		Secrets                  []Secret
+		Webhooks                 []Webhook
 		HostTools, MaxGuests     int
+		MaxRefusals              int
 		DecideTimeoutNS          int64
 		AssertedApprovers        bool
 		Production               bool
+		Grants                   Grants
+		State                    Shared
 	}{
-		Node: c.Node, HostTools: len(c.HostTools), MaxGuests: c.MaxGuests,
+		Node: c.Node, HostTools: len(c.HostTools), MaxGuests: c.MaxGuests, MaxRefusals: c.MaxRefusals,
 		DecideTimeoutNS: int64(c.DecideTimeout), AssertedApprovers: c.AssertedApprovers, Production: c.Production,
-		Networks: c.Networks, Names: c.Names, Secrets: slices.Clone(c.Secrets),
+		Networks: c.Networks, Names: c.Names, Secrets: slices.Clone(c.Secrets), Webhooks: c.Webhooks, Grants: c.Grants,
+	}
+	d.Grants.Issuers = slices.Clone(c.Grants.Issuers)
+	if c.State != nil {
+		d.State = *c.State
 	}
 	for _, r := range c.Roots {
 		d.Roots = append(d.Roots, root(r))
@@ -58,8 +66,8 @@ func (c Config) digest() (_ string, err error) {
 	}
 	slices.SortFunc(d.Layers, func(k, l Layer) int { return cmp.Or(cmp.Compare(k.Mode, l.Mode), cmp.Compare(k.Name, l.Name)) })
 	d.Tools, d.Ceiling, d.CA = c.Tools, c.Ceiling, c.CA
-	read := []*string{&d.Tools, &d.Ceiling, &d.CA} // whose contents count
-	paths := slices.Clone(read)
+	read := []*string{&d.Tools, &d.Ceiling, &d.CA, &d.State.CA} // whose contents count
+	paths := append(slices.Clone(read), &d.State.KeyFile, &d.State.PasswordFile)
 	for i := range d.Layers {
 		l := &d.Layers[i]
 		if c.Watch < 0 && !l.remote() {
@@ -84,6 +92,15 @@ func (c Config) digest() (_ string, err error) {
 	}
 	for i := range d.Secrets {
 		paths = append(paths, &d.Secrets[i].File)
+	}
+	paths = append(paths, &d.Grants.Keys) // which rotate while the owner runs, as sets of keys do
+	for i := range d.Grants.Issuers {
+		if paths = append(paths, &d.Grants.Issuers[i].CA); !d.Grants.Issuers[i].remote() {
+			paths = append(paths, &d.Grants.Issuers[i].JWKS)
+		}
+		if d.Grants.Issuers[i].CA != "" {
+			read = append(read, &d.Grants.Issuers[i].CA)
+		}
 	}
 	for _, p := range paths {
 		var err error

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/callgate/callgate/engine"
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/state"
@@ -18,9 +20,13 @@ import (
 type Gate interface {
 	Do(ctx context.Context, c call.Call) (*engine.Result, error)
 	Explain(ctx context.Context, c call.Call) (*engine.Explanation, error)
+	Issue(ctx context.Context, c call.Call, aud string) (token string, err error)
+	Execute(ctx context.Context, token string, args jsontext.Value) (*engine.Result, error)
+	Revoke(ctx context.Context, r call.Revocation) error
 	Vote(ctx context.Context, v engine.Vote) (state.Approval, error)
 	Approvals(ctx context.Context) ([]state.Approval, error)
 	Approval(ctx context.Context, id string) (engine.Question, error)
+	Reveal(ctx context.Context, id string, who call.Principal) (engine.Question, error)
 	Wait(ctx context.Context, id string) (state.Approval, error)
 	Close() error
 }
@@ -129,6 +135,19 @@ func (j *joined) Explain(ctx context.Context, c call.Call) (*engine.Explanation,
 	return on(ctx, j, func(g Gate) (*engine.Explanation, error) { return g.Explain(ctx, c) })
 }
 
+func (j *joined) Issue(ctx context.Context, c call.Call, aud string) (string, error) {
+	return on(ctx, j, func(g Gate) (string, error) { return g.Issue(ctx, c, aud) })
+}
+
+func (j *joined) Execute(ctx context.Context, token string, args jsontext.Value) (*engine.Result, error) {
+	return on(ctx, j, func(g Gate) (*engine.Result, error) { return g.Execute(ctx, token, args) })
+}
+
+func (j *joined) Revoke(ctx context.Context, r call.Revocation) error {
+	_, err := on(ctx, j, func(g Gate) (struct{}, error) { return struct{}{}, g.Revoke(ctx, r) })
+	return err
+}
+
 func (j *joined) Vote(ctx context.Context, v engine.Vote) (state.Approval, error) {
 	return on(ctx, j, func(g Gate) (state.Approval, error) { return g.Vote(ctx, v) })
 }
@@ -139,6 +158,10 @@ func (j *joined) Approvals(ctx context.Context) ([]state.Approval, error) {
 
 func (j *joined) Approval(ctx context.Context, id string) (engine.Question, error) {
 	return on(ctx, j, func(g Gate) (engine.Question, error) { return g.Approval(ctx, id) })
+}
+
+func (j *joined) Reveal(ctx context.Context, id string, who call.Principal) (engine.Question, error) {
+	return on(ctx, j, func(g Gate) (engine.Question, error) { return g.Reveal(ctx, id, who) })
 }
 
 func (j *joined) Wait(ctx context.Context, id string) (state.Approval, error) {

@@ -71,17 +71,28 @@ type Config struct {
 	// means what the manifests say.
 	Ceiling string
 
+	// Grants of calls that are decided here and run elsewhere, or the other way round.
+	Grants Grants
+
+	// State is where the state is that other nodes have too. Nil: it is this node's
+	// own, and folded from its log.
+	State *Shared
+
 	Node          string           // names this process in records
 	DecideTimeout time.Duration    // zero: the engine's default
 	MaxGuests     int              // guests that may run at once; zero: the sandbox's default
+	MaxRefusals   int              // of a principal in a minute, see engine.Options; zero: the engine's default
 	Now           func() time.Time // nil: time.Now
 	Logger        zerolog.Logger
+
+	// Webhooks are told of new questions to people.
+	Webhooks []Webhook
 
 	// AssertedApprovers lets identities vote that nothing but a word vouches for.
 	// For demonstrations alone.
 	AssertedApprovers bool
 
-	// Production refuses what is for trying things out: layers that decide without a
+	// Production refuses what is for trying things out: layers, in shadow too, without a
 	// signature, manifests of tools outside of the signed bundles, AssertedApprovers.
 	Production bool
 
@@ -101,6 +112,7 @@ type Engine struct {
 	*engine.Engine
 	server *server
 	policy *live
+	waived []string
 	close  []func() error // in the order of opening
 	once   sync.Once      // of Close
 	err    error          // of Close
@@ -132,7 +144,7 @@ func Open(ctx context.Context, c Config) (_ *Engine, err error) {
 	e.close = append(e.close, e.server.close)
 	o := engine.Options{
 		Tools: slices.Clone(c.HostTools), Node: c.Node, Now: c.Now, DecideTimeout: c.DecideTimeout, Logger: c.Logger,
-		AssertedApprovers: c.AssertedApprovers,
+		AssertedApprovers: c.AssertedApprovers, MaxRefusals: c.MaxRefusals,
 	}
 	policy, err := openLive(ctx, c)
 	if err != nil {
@@ -140,9 +152,7 @@ func Open(ctx context.Context, c Config) (_ *Engine, err error) {
 	}
 	e.policy = policy
 	e.close = append(e.close, policy.close)
-	if o.Policy = policy; c.Watch >= 0 {
-		e.close = append(e.close, policy.watch(c))
-	}
+	o.Policy = policy
 	if c.Ceiling != "" {
 		if o.Ceiling, err = tool.LoadCeiling(c.Ceiling); err != nil {
 			return nil, err
@@ -153,6 +163,9 @@ func Open(ctx context.Context, c Config) (_ *Engine, err error) {
 		return nil, err
 	}
 	o.Tools = append(o.Tools, tools...)
+	if c.Watch >= 0 { // from here on, what the layers hold is theirs
+		e.close = append(e.close, policy.watch(c))
+	}
 	if err := e.wire(ctx, c, &o); err != nil {
 		return nil, err
 	}
@@ -204,6 +217,17 @@ func (e *Engine) wire(ctx context.Context, c Config, o *engine.Options) error {
 	if o.Pending, err = state.OpenPending(c.Data); err != nil {
 		return err
 	}
+	if err := e.share(ctx, c, o); err != nil {
+		return err
+	}
+	told, err := c.announcer()
+	if err != nil {
+		return err
+	}
+	if told != nil {
+		e.close = append(e.close, told.Close)
+		o.Announce = told.Asked
+	}
 
 	log, err := audit.Open(c.Data, audit.Options{})
 	if err != nil {
@@ -211,7 +235,8 @@ func (e *Engine) wire(ctx context.Context, c Config, o *engine.Options) error {
 	}
 	e.close = append(e.close, log.Close)
 	o.Log = log
-	return nil
+	o.Grants, err = c.grants(log.Origin())
+	return err
 }
 
 // host is what effects are made of.

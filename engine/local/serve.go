@@ -206,12 +206,22 @@ func (s *server) act(ctx context.Context, q request, uid int) (a answer) {
 		res, err := s.engine.Do(ctx, q.Call.from(uid))
 		a.Result = wireResultOf(res)
 		a.fail(err)
+	case opIssue:
+		raw, err := s.engine.Issue(ctx, q.Call.from(uid), q.Audience)
+		a.Token = raw
+		a.fail(err)
+	case opExecute:
+		res, err := s.engine.Execute(ctx, q.Grant.Token, q.Grant.Args)
+		a.Result = wireResultOf(res)
+		a.fail(err)
+	case opRevoke:
+		a.fail(s.engine.Revoke(ctx, *q.Revoke))
 	case opExplain:
 		x, err := s.engine.Explain(ctx, q.Call.from(uid))
 		a.Explanation = x
 		a.fail(err)
 	case opVote:
-		v, err := s.engine.Vote(ctx, engine.Vote{Approval: q.Approval, By: q.By.from(uid), Deny: q.Deny})
+		v, err := s.engine.Vote(ctx, engine.Vote{Approval: q.Approval, By: q.By.from(uid), Deny: q.Deny, Reason: q.Reason})
 		a.approval(v.ID, wireApprovalOf(v), err)
 	case opApprovals:
 		list, err := s.engine.Approvals(ctx)
@@ -221,8 +231,10 @@ func (s *server) act(ctx context.Context, q request, uid int) (a answer) {
 		a.fail(err)
 	case opApproval:
 		v, err := s.engine.Approval(ctx, q.Approval)
-		a.Args = v.Args
-		a.approval(v.ID, wireApprovalOf(v.Approval), err)
+		a.shown(v, err)
+	case opReveal:
+		v, err := s.engine.Reveal(ctx, q.Approval, q.By.from(uid))
+		a.shown(v, err)
 	case opWait:
 		return s.wait(ctx, q.Approval)
 	}
@@ -247,6 +259,11 @@ func (s *server) wait(ctx context.Context, id string) (a answer) {
 	}
 	a.approval(v.ID, wireApprovalOf(v), err)
 	return a
+}
+
+func (a *answer) shown(q engine.Question, err error) {
+	a.Args, a.Masked = q.Args, q.Masked
+	a.approval(q.ID, wireApprovalOf(q.Approval), err)
 }
 
 func (a *answer) approval(id string, w wireApproval, err error) {

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -12,6 +14,7 @@ import (
 	"github.com/callgate/callgate/engine"
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/state"
+	"github.com/callgate/callgate/engine/token"
 )
 
 // protocol is the version of the messages below. Owner and client speak the same
@@ -20,7 +23,7 @@ import (
 // A connection carries one exchange, each message a line of JSON: the owner's
 // hello, the client's request, the owner's answer. A client that shuts its side
 // down, or is gone, cancels the run that it asked for.
-const protocol = 2
+const protocol = 3
 
 // Limits of messages in bytes. Whatever is over one is refused, never cut.
 const (
@@ -49,23 +52,45 @@ type op string
 const (
 	opDo        op = "do"
 	opExplain   op = "explain"
+	opIssue     op = "issue"
+	opExecute   op = "execute"
+	opRevoke    op = "revoke"
 	opVote      op = "vote"
 	opApprovals op = "approvals"
 	opApproval  op = "approval"
+	opReveal    op = "reveal"
 	opWait      op = "wait"
 )
 
 // request is what a client sends, once.
 type request struct {
 	Op       op         `json:"op"`
-	Call     *wireCall  `json:"call,omitzero"`     // of do and explain
-	By       *principal `json:"by,omitzero"`       // of vote
+	Call     *wireCall  `json:"call,omitzero"`     // of do, explain and issue
+	By       *principal `json:"by,omitzero"`       // of vote and reveal
 	Deny     bool       `json:"deny,omitzero"`     // of vote
-	Approval string     `json:"approval,omitzero"` // of vote, approval and wait
+	Reason   string     `json:"reason,omitzero"`   // of vote
+	Approval string     `json:"approval,omitzero"` // of vote, approval, reveal and wait
+
+	Audience string           `json:"audience,omitzero"` // of issue
+	Grant    *wireGrant       `json:"grant,omitzero"`    // of execute
+	Revoke   *call.Revocation `json:"revoke,omitzero"`
+}
+
+// wireGrant is a grant with the arguments to run it with.
+type wireGrant struct {
+	Token string `json:"token"`
+	Args  []byte `json:"args,omitzero"`
+}
+
+func wireGrantOf(raw string, args []byte) *wireGrant {
+	// No token is cut to another one.
+	return &wireGrant{Token: strings.ToValidUTF8(raw[:min(len(raw), token.MaxBytes+1)], "?"), Args: oneTooMany(args)}
 }
 
 // harmless requests may be made twice.
-func (q request) harmless() bool { return q.Op != opDo && q.Op != opVote }
+func (q request) harmless() bool {
+	return !slices.Contains([]op{opDo, opVote, opIssue, opExecute, opRevoke}, q.Op)
+}
 
 // wireCall is a call as a client sends it. Arguments are bytes, so that the engine
 // sees and records exactly what the caller sent, JSON or not.
@@ -136,8 +161,10 @@ type answer struct {
 	Denial      *wireDenial         `json:"denial,omitzero"`
 	Explanation *engine.Explanation `json:"explanation,omitzero"`
 	Approval    *wireApproval       `json:"approval,omitzero"`
-	Args        []byte              `json:"args,omitzero"` // what the approval is about
+	Args        []byte              `json:"args,omitzero"`   // what the approval is about
+	Masked      []engine.Masked     `json:"masked,omitzero"` // of the arguments
 	Approvals   []wireApproval      `json:"approvals,omitzero"`
+	Token       string              `json:"token,omitzero"` // of issue
 	Error       *wireError          `json:"error,omitzero"`
 }
 
@@ -211,15 +238,17 @@ func decodeRequest(line []byte) (request, error) {
 		return request{}, &call.Error{Code: call.CodeRequestInvalid, Detail: "not a request", Err: err}
 	}
 	has := func(call, by, approval bool) bool {
-		return (q.Call != nil) == call && (q.By != nil) == by && (approval || q.Approval == "") && (by || !q.Deny)
+		return (q.Call != nil) == call && (q.By != nil) == by && (approval || q.Approval == "") &&
+			(q.Op == opVote || !q.Deny && q.Reason == "") &&
+			(q.Op == opIssue || q.Audience == "") && (q.Grant != nil) == (q.Op == opExecute) && (q.Revoke != nil) == (q.Op == opRevoke)
 	}
 	ok := false
 	switch q.Op {
-	case opDo, opExplain:
+	case opDo, opExplain, opIssue:
 		ok = has(true, false, false)
-	case opVote:
+	case opVote, opReveal:
 		ok = has(false, true, true)
-	case opApprovals:
+	case opApprovals, opExecute, opRevoke:
 		ok = has(false, false, false)
 	case opApproval, opWait:
 		ok = has(false, false, true)

@@ -68,6 +68,7 @@ var kinds = []struct {
 	err  error
 }{
 	{"asserted", engine.ErrAsserted},
+	{"reason", engine.ErrReason},
 	{"not_approved", engine.ErrNotApproved},
 	{"no_approval", state.ErrNoApproval},
 	{"may_not_vote", state.ErrMayNotVote},

@@ -180,13 +180,16 @@ func TestCallsCross(t *testing.T) {
 // A request has the parts of its operation and no others.
 func TestRequestParts(t *testing.T) {
 	const of = `"call":{"principal":{"id":"a","kind":"user"},"tool":"t"}`
-	for _, ok := range []string{`{"op":"explain",` + of + `}`, `{"op":"do",` + of + `}`} {
+	for _, ok := range []string{
+		`{"op":"explain",` + of + `}`, `{"op":"do",` + of + `}`, `{"op":"issue",` + of + `,"audience":"r"}`, `{"op":"execute","grant":{"token":"t"}}`,
+		`{"op":"revoke","revoke":{"tool":"t"}}`, `{"op":"vote","by":{"id":"bob","kind":"user"},"reason":"r"}`, `{"op":"reveal","approval":"ap-A","by":{"id":"bob","kind":"user"}}`,
+	} {
 		if _, err := decodeRequest([]byte(ok)); err != nil {
 			t.Errorf("%s: %v", ok, err)
 		}
 	}
 	for _, op := range []string{"do", "explain"} {
-		for _, part := range []string{`"by":{"id":"bob","kind":"user"}`, `"approval":"ap-A"`, `"deny":true`} {
+		for _, part := range []string{`"by":{"id":"bob","kind":"user"}`, `"approval":"ap-A"`, `"deny":true`, `"reason":"r"`, `"audience":"r"`, `"grant":{"token":"t"}`, `"revoke":{"tool":"t"}`} {
 			q := `{"op":"` + op + `",` + of + `,` + part + `}`
 			if _, err := decodeRequest([]byte(q)); call.CodeOf(err, "") != call.CodeRequestInvalid {
 				t.Errorf("%s: %v", q, err)
@@ -223,9 +226,11 @@ func TestFrom(t *testing.T) {
 func FuzzDecodeRequest(f *testing.F) {
 	for _, s := range []string{
 		`{"op":"approvals"}`, `{"op":"wait","approval":"ap-A"}`, `{"op":"approval"}`,
-		`{"op":"vote","approval":"ap-A","by":{"id":"bob","kind":"user"},"deny":true}`,
+		`{"op":"vote","approval":"ap-A","by":{"id":"bob","kind":"user"},"deny":true,"reason":"r"}`,
+		`{"op":"reveal","approval":"ap-A","by":{"id":"bob","kind":"user"}}`, `{"op":"reveal","approval":"ap-A"}`, `{"op":"wait","approval":"ap-A","reason":"r"}`,
 		`{"op":"do","call":{"principal":{"id":"a","kind":"user","claims":{"n":1e400}},"tool":"t","args":"e30="}}`,
-		`{"op":"explain","call":{"principal":{"id":"a","kind":"user"},"tool":"t"}}`, `{"op":"explain"}`, `{"op":"do"}`, `{"op":"wait","by":{}}`, `{"op":"approvals","deny":true}`, `{"op":"approvals","op":"do"}`, `null`, "", "\xff",
+		`{"op":"explain","call":{"principal":{"id":"a","kind":"user"},"tool":"t"}}`, `{"op":"explain"}`, `{"op":"do"}`, `{"op":"execute","grant":{"token":"t","args":"e30="}}`, `{"op":"execute"}`,
+		`{"op":"issue","call":{"principal":{"id":"a","kind":"user"},"tool":"t"},"audience":"r"}`, `{"op":"revoke","revoke":{"epoch":1}}`, `{"op":"wait","by":{}}`, `{"op":"approvals","deny":true}`, `{"op":"approvals","op":"do"}`, `null`, "", "\xff",
 	} {
 		f.Add([]byte(s))
 	}
@@ -237,7 +242,10 @@ func FuzzDecodeRequest(f *testing.F) {
 			}
 			return
 		}
-		if (q.Call != nil) != (q.Op == opDo || q.Op == opExplain) || (q.By != nil) != (q.Op == opVote) {
+		if (q.Grant != nil) != (q.Op == opExecute) || (q.Revoke != nil) != (q.Op == opRevoke) || q.Audience != "" && q.Op != opIssue {
+			t.Fatalf("%s has the parts of another: %+v", q.Op, q)
+		}
+		if (q.Call != nil) != (q.Op == opDo || q.Op == opExplain || q.Op == opIssue) || (q.By != nil) != (q.Op == opVote || q.Op == opReveal) || q.Reason != "" && q.Op != opVote {
 			t.Fatalf("%s has the parts of another: %+v", q.Op, q)
 		}
 		if q.By != nil {

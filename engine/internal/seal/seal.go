@@ -20,6 +20,8 @@ type Terms struct {
 	Policy     []call.Revision // that decided
 	Index      int64           // of the decision record
 	Expires    time.Time
+
+	Preconditions []call.Precondition // of whatever the call changes
 }
 
 // Grant lets one call of one tool run once. The zero value grants nothing.
@@ -34,7 +36,7 @@ type body struct {
 // Mint seals t into a grant. Only the engine may call it, after the decision's
 // record is durable.
 func Mint(t Terms) Grant {
-	t.Caps, t.Policy = t.Caps.Clone(), slices.Clone(t.Policy)
+	t.Caps, t.Policy, t.Preconditions = t.Caps.Clone(), slices.Clone(t.Policy), slices.Clone(t.Preconditions)
 	return Grant{&body{terms: t}}
 }
 
@@ -79,6 +81,9 @@ func (g Grant) Tool() string { return g.terms().Tool }
 
 // Policy names the bundles that decided.
 func (g Grant) Policy() []call.Revision { return slices.Clone(g.terms().Policy) }
+
+// Preconditions are what must be as it was, or the call may change nothing.
+func (g Grant) Preconditions() []call.Precondition { return slices.Clone(g.terms().Preconditions) }
 
 // Index is the place of the decision record in the log.
 func (g Grant) Index() int64 { return g.terms().Index }
