@@ -11,6 +11,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/callgate/callgate/engine/internal/durable"
 )
 
 // Names below the data directory.
@@ -117,7 +119,7 @@ func makeFile(path string, content []byte) error {
 	if err := os.Rename(tmp, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return durable.SyncDir(filepath.Dir(path))
 }
 
 // makeDir makes one directory, durably, unless it is there.
@@ -129,7 +131,7 @@ func makeDir(path string) error {
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
-	return syncDir(filepath.Dir(path))
+	return durable.SyncDir(filepath.Dir(path))
 }
 
 func checkDir(path string) error {
@@ -141,12 +143,4 @@ func checkDir(path string) error {
 		return fmt.Errorf("audit: %s: not a directory", path)
 	}
 	return nil
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/internal/durable"
 )
 
 // Open returns the log in dir, which it makes, with keys, where there is none.
@@ -66,7 +67,7 @@ func (l *Log) load(segs []segment) (torn int64, err error) {
 			return 0, err
 		}
 	}
-	if err := errors.Join(confirm(w), syncDir(filepath.Join(l.dir, logDir))); err != nil {
+	if err := errors.Join(confirm(w), durable.SyncDir(filepath.Join(l.dir, logDir))); err != nil {
 		return 0, err
 	}
 	f, err := openRegular(last.path, os.O_WRONLY|os.O_APPEND)
@@ -210,7 +211,7 @@ func createSegment(dir string, first int64) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(f.Sync(), syncDir(filepath.Join(dir, logDir))); err != nil {
+	if err := errors.Join(f.Sync(), durable.SyncDir(filepath.Join(dir, logDir))); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/callgate/callgate/engine/internal/durable"
 )
 
 // maxSalts bounds the keys that are held in memory.
@@ -75,7 +75,7 @@ func (s *Salts) load(name string) ([32]byte, error) {
 		return [32]byte{}, fmt.Errorf("audit: %w", err)
 	}
 	defer d.Close() // unlocks
-	if err := lock(d); err != nil {
+	if err := durable.Lock(d); err != nil {
 		return [32]byte{}, fmt.Errorf("audit: locking %s: %w", s.dir, err)
 	}
 	k, err := readSalt(path)
@@ -87,14 +87,6 @@ func (s *Salts) load(name string) ([32]byte, error) {
 		return [32]byte{}, err
 	}
 	return k, nil
-}
-
-func lock(f *os.File) error {
-	for {
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
 }
 
 func readSalt(path string) (k [32]byte, err error) {

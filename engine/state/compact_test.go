@@ -12,15 +12,15 @@ import (
 	"github.com/callgate/callgate/engine/call"
 )
 
-// durable is a change as the log has it.
-type durable struct {
+// logged is a change as the log has it.
+type logged struct {
 	call.Change
 	at time.Time
 }
 
 // logOf draws operations and the log that they leave, in which records are in another
 // order than what they say was done, but not by much.
-func logOf(t *rapid.T) (log []durable, latest time.Time) {
+func logOf(t *rapid.T) (log []logged, latest time.Time) {
 	live, now := NewLocal(), start
 	o := &operations{T: t}
 	type late struct {
@@ -32,7 +32,7 @@ func logOf(t *rapid.T) (log []durable, latest time.Time) {
 		r := underWay[i]
 		underWay = slices.Delete(underWay, i, i+1)
 		c := decoded(t, r.Change)
-		log = append(log, durable{c, r.at})
+		log = append(log, logged{c, r.at})
 		if r.Call != "" {
 			live.Settle(r.Call, int64(len(log)))
 			o.calls = append(o.calls, r.result)

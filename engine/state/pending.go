@@ -14,14 +14,13 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/callgate/callgate/engine/internal/durable"
 )
 
 const (
 	// pendingSuffix ends the names of files with pending arguments.
 	pendingSuffix = ".aes"
-
-	// newPrefix begins the names of files that are not whole yet.
-	newPrefix = ".new-"
 
 	keyBytes = 32
 )
@@ -53,7 +52,7 @@ func OpenPending(data string) (*Pending, error) {
 			return nil, err
 		}
 	}
-	if err := syncDir(data); err != nil {
+	if err := durable.SyncDir(data); err != nil {
 		return nil, err
 	}
 	key, err := pendingKey(keys)
@@ -71,31 +70,21 @@ func OpenPending(data string) (*Pending, error) {
 // pendingKey reads the key, or makes it when it has never been there, under a lock
 // that other processes respect: arguments under a key that lost a race would be
 // unreadable for ever.
-func pendingKey(dir string) ([]byte, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close() // unlocks
-	for {
-		if err = unix.Flock(int(d.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
-			break
+func pendingKey(dir string) (key []byte, err error) {
+	err = durable.Locked(dir, func() error {
+		name := filepath.Join(dir, "pending.key")
+		k, err := ReadKey(name)
+		if key = k; !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("locking %s: %w", dir, err)
-	}
-	name := filepath.Join(dir, "pending.key")
-	key, err := ReadKey(name)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return key, err
-	}
-	if err := sweep(dir, func(name string) bool { return strings.HasPrefix(name, newPrefix) }); err != nil {
-		return nil, err
-	}
-	key = make([]byte, keyBytes)
-	rand.Read(key) // never fails: crypto/rand
-	return key, writeDurable(name, key)
+		if err := sweep(dir, durable.IsTemporary); err != nil {
+			return err
+		}
+		key = make([]byte, keyBytes)
+		rand.Read(key) // never fails: crypto/rand
+		return durable.Write(name, key)
+	})
+	return key, err
 }
 
 // ReadKey reads a file that is a key of 32 bytes, as pending arguments have one.
@@ -130,7 +119,7 @@ func (p *Pending) Put(approval string, args []byte) error {
 	if err != nil {
 		return err
 	}
-	return writeDurable(name, p.aead.Seal(nil, nil, args, []byte(approval)))
+	return durable.Write(name, p.aead.Seal(nil, nil, args, []byte(approval)))
 }
 
 // Get returns the arguments of a pending approval. An error says that they are
@@ -168,7 +157,7 @@ func (p *Pending) Drop(approval string) error {
 func (p *Pending) Sweep(keep func(approval string) bool) error {
 	return sweep(p.dir, func(name string) bool {
 		id, ours := strings.CutSuffix(name, pendingSuffix)
-		return strings.HasPrefix(name, newPrefix) || ours && approvalID.MatchString(id) && !keep(id)
+		return durable.IsTemporary(name) || ours && approvalID.MatchString(id) && !keep(id)
 	})
 }
 
@@ -195,28 +184,4 @@ func (p *Pending) file(approval string) (string, error) {
 		return "", fmt.Errorf("%q is no approval's id", approval)
 	}
 	return filepath.Join(p.dir, approval+pendingSuffix), nil
-}
-
-// writeDurable writes a file whole or not at all, and its directory entry with it.
-func writeDurable(name string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), newPrefix+"*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return syncDir(filepath.Dir(name))
-}
-
-func syncDir(name string) error {
-	d, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

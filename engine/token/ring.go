@@ -19,12 +19,13 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"
+
+	"github.com/callgate/callgate/engine/internal/durable"
 )
 
 const (
 	ringName  = "ring.json"
 	keySuffix = ".pem"
-	newPrefix = ".new-"
 
 	// settle is how long a key is to be known before it signs: by then every
 	// executor has looked at the set again.
@@ -91,7 +92,7 @@ func MakeRing(dir string, now func() time.Time) (*Ring, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	err := locked(dir, func() error {
+	err := durable.Locked(dir, func() error {
 		_, err := readRing(dir)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -201,7 +202,7 @@ func (r *Ring) set() (Set, error) {
 //
 // [ErrTooSoon] without leaked.
 func (r *Ring) Rotate(leaked bool) error {
-	return locked(r.dir, func() error {
+	return durable.Locked(r.dir, func() error {
 		was, err := readRing(r.dir)
 		if err != nil {
 			return err
@@ -249,7 +250,7 @@ func sweep(dir string, is ring) error {
 	for _, e := range entries {
 		kid, isKey := strings.CutSuffix(e.Name(), keySuffix)
 		isKey = isKey && kidForm.MatchString(kid) && kid != is.Current && kid != is.Next
-		if isKey || strings.HasPrefix(e.Name(), newPrefix) {
+		if isKey || durable.IsTemporary(e.Name()) {
 			errs = append(errs, os.Remove(filepath.Join(dir, e.Name())))
 		}
 	}
@@ -273,7 +274,7 @@ func writeRing(dir string, r ring) error {
 	if err != nil {
 		return err
 	}
-	return writeDurable(filepath.Join(dir, ringName), append(b, '\n'))
+	return durable.Write(filepath.Join(dir, ringName), append(b, '\n'))
 }
 
 // makeKey makes a key in a file that its thumbprint names.
@@ -287,7 +288,7 @@ func makeKey(dir string) (kid string, err error) {
 		return "", err
 	}
 	kid = Thumbprint(public)
-	return kid, writeDurable(filepath.Join(dir, kid+keySuffix), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	return kid, durable.Write(filepath.Join(dir, kid+keySuffix), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
 func readKey(dir, kid string) (ed25519.PrivateKey, error) {
@@ -329,42 +330,4 @@ func readPrivate(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: mode is %#o, so others may have read it; want 0600", name, info.Mode().Perm())
 	}
 	return io.ReadAll(f)
-}
-
-// locked runs f while no other process does the same here.
-func locked(dir string, f func() error) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close() // unlocks
-	for {
-		if err = unix.Flock(int(d.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("locking %s: %w", dir, err)
-	}
-	return f()
-}
-
-// writeDurable writes a file whole or not at all, and its directory entry with it.
-func writeDurable(name string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), newPrefix+"*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	d, err := os.Open(filepath.Dir(name))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
