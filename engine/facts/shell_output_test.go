@@ -1,6 +1,9 @@
 package facts_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // Whoever reads or writes a link reads or writes what it leads to.
 func TestShellLinks(t *testing.T) {
@@ -30,6 +33,7 @@ func TestShellBackups(t *testing.T) {
 }
 
 func TestShellOutputsThatAreNotNamed(t *testing.T) {
+	made := "x." + strings.Repeat("X", 6) // a template of mktemp
 	shellCases{
 		{"gzip a; gunzip b.gz; gzip -t a.gz", "gzip_a <a >a >a.gz\ngunzip_b.gz <b.gz >b >b.gz\ngzip_-t_a.gz <a.gz"},
 		{"gunzip .bashrc.gz; gzip -c a", "gunzip_.bashrc.gz <.bashrc.gz >.bashrc >.bashrc.gz\ngzip_-c_a <a"},
@@ -39,8 +43,8 @@ func TestShellOutputsThatAreNotNamed(t *testing.T) {
 		{"zip a b; zip - b", "zip_a_b <a <b >a >a.zip >b\nzip_-_b <b >b"},
 		{"gcc a.c; gcc -c d/a.c b.c; gcc -S a.c", "gcc_a.c <a.c >a.out\ngcc_-c_d/a.c_b.c <b.c <d/a.c >a.o >b.o\ngcc_-S_a.c <a.c >a.s"},
 		{"cc -E a.c; cc -MMD -c a.c; cc -o x a.c", "cc_-E_a.c <a.c\ncc_-MMD_-c_a.c <a.c >a.d >a.o\ncc_-o_x_a.c <a.c >x"},
-		{"mktemp; mktemp d/x.XXX; mktemp -p e", "mktemp >/tmp\nmktemp_d/x.XXX >d\nmktemp_-p_e >/tmp >e"},
-		{"mktemp --tmpdir=f x.XXX", "mktemp_--tmpdir=f_x.XXX >. >/tmp >f"},
+		{"mktemp; mktemp d/" + made + "; mktemp -p e", "mktemp >/tmp\nmktemp_d/" + made + " >d\nmktemp_-p_e >/tmp >e"},
+		{"mktemp --tmpdir=f " + made, "mktemp_--tmpdir=f_" + made + " >. >/tmp >f"},
 		{"ssh-keygen -t ed25519 -f k", "ssh-keygen_-t_ed25519_-f_k <k <k.pub >k >k.pub"},
 		{"nohup a; flock l a", "nohup:  >nohup.out\nnohup: a\nflock:  >l\nflock: a"},
 		{"wget -o log https://x.example/a", "wget_-o_log_https://x.example/a >. >log"},
