@@ -30,16 +30,16 @@ halves of both, as a JSON Web Key Set.`,
 	return cmd
 }
 
-// keysDir is where the keys of grants are.
-func keysDir(cmd *cobra.Command) (string, error) {
+// ringOf opens the keys of grants, or makes them, where the configuration says.
+func ringOf(cmd *cobra.Command, open func(dir string, now func() time.Time) (*token.Ring, error)) (*token.Ring, error) {
 	conf, err := loadConfig(cmd)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if conf.Grants.Keys == "" {
-		return "", errors.New("grants.keys in the configuration does not say where the keys are")
+		return nil, errors.New("grants.keys in the configuration does not say where the keys are")
 	}
-	return conf.Grants.Keys, nil
+	return open(conf.Grants.Keys, nil)
 }
 
 func newGrantsKeys() *cobra.Command {
@@ -53,11 +53,7 @@ They sign nothing else; the key of the audit log is another one.`,
 		Example: "  callgate grants keys",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := keysDir(cmd)
-			if err != nil {
-				return err
-			}
-			ring, err := token.MakeRing(dir, nil)
+			ring, err := ringOf(cmd, token.MakeRing)
 			if err != nil {
 				return err
 			}
@@ -94,11 +90,7 @@ file, or behind https.`,
 		Example: "  callgate grants jwks > decider.jwks.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := keysDir(cmd)
-			if err != nil {
-				return err
-			}
-			ring, err := token.OpenRing(dir, nil)
+			ring, err := ringOf(cmd, token.OpenRing)
 			if err != nil {
 				return err
 			}
@@ -135,11 +127,7 @@ keys, and refuse the new one: publish at once.`,
 		Example: "  callgate grants rotate && callgate grants jwks > decider.jwks.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := keysDir(cmd)
-			if err != nil {
-				return err
-			}
-			ring, err := token.OpenRing(dir, nil)
+			ring, err := ringOf(cmd, token.OpenRing)
 			if err != nil {
 				return err
 			}
