@@ -80,13 +80,12 @@ func TestLayersDecideTogether(t *testing.T) {
 	}
 }
 
-// Layers that change together are taken together: no call sees half of it.
-func TestLayersSwapTogether(t *testing.T) {
-	dir := t.TempDir()
-	e, poll, _ := followed(t, layeredSmall(t, dir))
+// underLoad has that many callers call, each for somebody else too, until calm is
+// called. Each call must run.
+func underLoad(t *testing.T, e *local.Engine, callers int) (calm func()) {
 	var wg sync.WaitGroup
 	var over atomic.Bool
-	for i := range 4 {
+	for i := range callers {
 		wg.Go(func() {
 			c := ask("echo", fmt.Sprint(i))
 			c.Principal.OnBehalfOf = []call.Principal{{ID: "carol", Kind: "user"}}
@@ -98,6 +97,14 @@ func TestLayersSwapTogether(t *testing.T) {
 			}
 		})
 	}
+	return func() { over.Store(true); wg.Wait() }
+}
+
+// Layers that change together are taken together: no call sees half of it.
+func TestLayersSwapTogether(t *testing.T) {
+	dir := t.TempDir()
+	e, poll, _ := followed(t, layeredSmall(t, dir))
+	calm := underLoad(t, e, 4)
 	there := map[string]string{}
 	note := func() {
 		t.Helper()
@@ -118,8 +125,7 @@ func TestLayersSwapTogether(t *testing.T) {
 		note()
 		poll(2)
 	}
-	over.Store(true)
-	wg.Wait()
+	calm()
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}

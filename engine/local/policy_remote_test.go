@@ -122,20 +122,7 @@ func TestSignedReleasesUnderLoad(t *testing.T) {
 	c, p := remote(t, dir)
 	p.publish(p.release(t, dir, 1, rules))
 	e, poll, _ := followed(t, c)
-	var wg sync.WaitGroup
-	var over atomic.Bool
-	for i := range 16 {
-		wg.Go(func() {
-			c := ask("echo", fmt.Sprint(i))
-			c.Principal.OnBehalfOf = []call.Principal{{ID: "carol", Kind: "user"}}
-			for !over.Load() {
-				if _, err := e.Do(t.Context(), c); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
+	calm := underLoad(t, e, 16)
 	there := map[string]string{"r1": e.Layers()[0].Revision.Digest}
 	for n := range int64(20) {
 		p.publish(p.release(t, dir, n+2, fmt.Sprintf("%s\n# %d\n", rules, n)))
@@ -143,8 +130,7 @@ func TestSignedReleasesUnderLoad(t *testing.T) {
 		r := e.Layers()[0].Revision
 		there[r.Revision] = r.Digest
 	}
-	over.Store(true)
-	wg.Wait()
+	calm()
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
