@@ -131,7 +131,7 @@ func (r *replay) labelled(c call.SessionChange) {
 	if is.Labels == nil {
 		is = call.SessionChange{ID: c.ID, Labels: call.Times{}}
 	}
-	is.Owner, is.Version = max(is.Owner, c.Owner), max(is.Version, c.Version)
+	is.Owner, is.Version, is.Until = max(is.Owner, c.Owner), max(is.Version, c.Version), max(is.Until, c.Until)
 	for label, end := range c.Labels {
 		is.Labels[label] = max(is.Labels[label], end)
 	}

@@ -9,12 +9,13 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/state"
 )
 
 // OpenSession starts a session of its own for the principal: labels added in it
 // stay in it. The session is bound to the principal; nobody else can use its id.
 // Without one, all calls of a principal through one client share a session, so
-// that labels cannot be shed by leaving the id out.
+// that labels cannot be shed by leaving the id out. It ends after [state.SessionLife].
 //
 // # Errors
 //
@@ -32,8 +33,11 @@ func (e *Engine) OpenSession(ctx context.Context, who call.Principal) (id string
 		return "", &Denial{Tool: "session", Code: code, Receipt: Receipt{-1}}
 	}
 	by := recordPrincipal(who)
-	change := call.Change{Session: &call.SessionChange{ID: "so-" + rand.Text(), Owner: principalDigest(who, "")}}
-	rec := call.Record{Type: call.TypeSession, Time: e.o.Now().UTC(), Node: e.o.Node, Principal: &by, Session: change.Session.ID, Change: &change}
+	now := e.o.Now().UTC()
+	change := call.Change{Session: &call.SessionChange{
+		ID: "so-" + rand.Text(), Owner: principalDigest(who, ""), Until: now.Add(state.SessionLife).UnixNano(),
+	}}
+	rec := call.Record{Type: call.TypeSession, Time: now, Node: e.o.Node, Principal: &by, Session: change.Session.ID, Change: &change}
 	if err := e.appendRecord(rec); err != nil {
 		return "", &Denial{Tool: "session", Code: call.CodeLogUnavailable, Receipt: Receipt{-1}}
 	}

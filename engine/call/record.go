@@ -206,9 +206,10 @@ type Vote struct {
 // SessionChange is a session after it was opened or its labels changed.
 type SessionChange struct {
 	ID      string `json:"id"`
-	Owner   string `json:"owner"`            // digest of the principal that it is bound to
-	Version int64  `json:"version,omitzero"` // folded by max
-	Labels  Times  `json:"labels,omitzero"`  // label -> when it ends
+	Owner   string `json:"owner"`                 // digest of the principal that it is bound to
+	Version int64  `json:"version,omitzero"`      // folded by max
+	Labels  Times  `json:"labels,omitzero"`       // label -> when it ends
+	Until   int64  `json:"until,omitzero,string"` // when Owner ends, Unix ns; zero: never
 }
 
 // Revocation ends what was permitted before: of one principal, one tool, or all.

@@ -31,7 +31,7 @@ func fullRecord() Record {
 			Consumed: []string{"b"},
 			Voided:   []string{"c"},
 			Spent:    []Spent{{"gr-1", at}},
-			Session:  &SessionChange{ID: "s", Owner: "sha256:8", Version: 2, Labels: Times{"l": 1 << 60}},
+			Session:  &SessionChange{ID: "s", Owner: "sha256:8", Version: 2, Labels: Times{"l": 1 << 60}, Until: 1 << 60},
 			Revoked:  &Revocation{Principal: "sha256:9", Tool: "t", Epoch: 3},
 		},
 		Grant:         &RecordGrant{"gr-1", "a", "b", at, true},

@@ -45,7 +45,7 @@ func (l *Local) Changes() []call.Change {
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.sessions)) {
 		s := l.sessions[id]
-		out = append(out, call.Change{Session: &call.SessionChange{ID: id, Owner: s.owner, Version: s.version, Labels: maps.Clone(s.labels)}})
+		out = append(out, call.Change{Session: &call.SessionChange{ID: id, Owner: s.owner, Version: s.version, Labels: maps.Clone(s.labels), Until: s.until}})
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.approvals)) {
 		q := l.approvals[id]

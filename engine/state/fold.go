@@ -71,6 +71,7 @@ func (l *Local) apply(c call.Change) {
 func (l *Local) note(asked *call.Approval) *question.Question {
 	q := l.approval(asked.ID)
 	q.Asked, q.Void = asked, q.Void || asked.Epoch < l.epoch
+	l.newest = max(l.newest, asked.Epoch)
 	day := dayOf{asked.Requester.Tenant, asked.Asked.Unix() / secondsPerDay}
 	if l.days[day].Before(asked.Expires) {
 		l.days[day] = asked.Expires
@@ -107,7 +108,7 @@ func (l *Local) bind(q *question.Question) {
 func (l *Local) applySession(c *call.SessionChange) {
 	s := l.session(c.ID)
 	s.owner = max(s.owner, c.Owner) // one id has one owner, so max is that one
-	s.version = max(s.version, c.Version)
+	s.version, s.until = max(s.version, c.Version), max(s.until, c.Until)
 	for label, end := range c.Labels {
 		s.labels[label] = max(s.labels[label], end)
 	}
@@ -140,9 +141,9 @@ func (l *Local) session(id string) *session {
 	return &session{labels: map[string]int64{}}
 }
 
-// prune forgets now and then, so rarely that an admission pays for few entries.
+// prune forgets now and then, so rarely that an operation pays for few entries.
 func (l *Local) prune(now time.Time) {
-	if l.admits++; l.admits >= max(pruneEvery, len(l.tats)+len(l.used)+len(l.approvals)+len(l.sessions)) {
+	if l.admits++; l.admits >= max(pruneEvery, len(l.tats)+len(l.used)+len(l.approvals)+len(l.sessions)+len(l.spent)) {
 		l.admits = 0
 		l.forget(now.Add(-question.KeepEnded))
 	}
@@ -157,8 +158,7 @@ func (l *Local) forgetSometimes(now time.Time) {
 }
 
 // forget drops what no answer at floor or later depends on: buckets that are full,
-// questions that nobody is told about, sessions of which only the advisory count
-// is known. Answers for before floor are errors from then on.
+// questions that nobody is told about, sessions without labels that are nobody's. Answers for before floor are errors from then on.
 func (l *Local) forget(floor time.Time) {
 	if !floor.After(l.floor) {
 		return
@@ -179,9 +179,7 @@ func (l *Local) forget(floor time.Time) {
 	maps.DeleteFunc(l.counted, func(_ string, c counting) bool { return c.since <= floor.Add(-longestCall).UnixNano() })
 	maps.DeleteFunc(l.spent, func(_ string, expires time.Time) bool { return !floor.Before(expires) })
 	maps.DeleteFunc(l.days, func(_ dayOf, last time.Time) bool { return !floor.Before(last) })
-	maps.DeleteFunc(l.sessions, func(_ string, s *session) bool {
-		return s.owner == "" && s.version == 0 && s.used <= floor.UnixNano()
-	})
+	maps.DeleteFunc(l.sessions, func(_ string, s *session) bool { return s.over(floor.UnixNano()) })
 	for id, q := range l.approvals {
 		// One whose question was not seen holds a consumption or a vote that the
 		// question must find when it is folded.

@@ -15,7 +15,7 @@ import (
 	"github.com/callgate/callgate/engine/state/internal/question"
 )
 
-// pruneEvery is how many admissions pass at least between two clearings of what
+// pruneEvery is how many admissions and uses of grants pass at least between two clearings of what
 // can no longer matter.
 const pruneEvery = 1024
 
@@ -35,12 +35,13 @@ type Local struct {
 	sessions  map[string]*session
 	revoked   map[string]bool      // "p" + principal digest or "t" + tool name
 	epoch     int64                // approvals of older ones are void
+	newest    int64                // epoch that anything was asked in: its record may never have become durable
 	spent     map[string]time.Time // grant id -> when it expires
 	admitted  map[string]taken     // call id -> answer, until Settle
 	counted   map[string]counting  // call id -> what it took of limits that count, until Refund
 	keys      map[string]int       // limit -> keys in use
 	changed   chan struct{}
-	admits    int       // since the last clearing
+	admits    int       // and grants used, since the last clearing
 	latest    int64     // time of the newest admission, Unix ns
 	floor     time.Time // what no longer mattered then may be forgotten
 }
@@ -53,10 +54,11 @@ type dayOf struct {
 
 type session struct {
 	owner   string
+	until   int64 // when owner ends, Unix ns; zero: never
 	version int64
 	labels  map[string]int64 // label -> when it ends, Unix ns
 	calls   int64
-	used    int64 // Unix ns
+	used    int64 // when anybody last decided on it, Unix ns
 }
 
 // NewLocal returns a store that remembers nothing yet.
@@ -83,8 +85,12 @@ func NewLocal() *Local {
 func (l *Local) Session(_ context.Context, id string, now time.Time) (Session, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err := l.since(now); err != nil {
+		return Session{}, err
+	}
 	s := l.session(id)
-	return Session{Owner: s.owner, Labels: s.at(now), Version: s.version, Calls: s.calls}, nil
+	s.used = max(s.used, now.UnixNano())
+	return Session{Owner: s.ownerAt(now), Labels: s.at(now), Version: s.version, Calls: s.calls}, nil
 }
 
 // Admit implements [Store].
@@ -108,7 +114,7 @@ func (l *Local) Admit(_ context.Context, a Admission) (Answer, error) {
 		l.prune(a.Now)
 	}
 	s := l.session(a.Session)
-	if s.owner != "" && s.owner != a.Principal {
+	if owner := s.ownerAt(a.Now); owner != "" && owner != a.Principal {
 		return Answer{}, ErrSessionForeign
 	}
 	if s.version != a.Version {
@@ -210,7 +216,7 @@ func (l *Local) Revoke(_ context.Context, r call.Revocation) (call.Change, error
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r.Epoch != 0 {
-		r.Epoch = l.epoch + 1
+		r.Epoch = max(l.epoch, l.newest) + 1
 	}
 	change := call.Change{Revoked: &r}
 	l.apply(change)
@@ -298,6 +304,22 @@ func (l *Local) view(q *question.Question, now time.Time) Approval {
 	return Approval{Approval: asked, Standing: l.standing(q, now), Votes: votes}
 }
 
+// ownerAt is whose session it is at that time, "" for nobody's.
+func (s *session) ownerAt(now time.Time) string {
+	if s.until != 0 && s.until <= now.UnixNano() {
+		return ""
+	}
+	return s.owner
+}
+
+// over drops the labels that had ended at floor, and reports whether the session holds
+// nothing then, and nobody has decided on it since, who might take a version that comes
+// later for this one.
+func (s *session) over(floor int64) bool {
+	maps.DeleteFunc(s.labels, func(_ string, end int64) bool { return end <= floor })
+	return len(s.labels) == 0 && s.used <= floor && (s.owner == "" || s.until != 0 && s.until <= floor)
+}
+
 // at lists the labels that the session has at that time.
 func (s *session) at(now time.Time) []string {
 	var out []string
@@ -325,5 +347,9 @@ func (s *session) add(a Admission) *call.SessionChange {
 			version = s.version + 1
 		}
 	}
-	return &call.SessionChange{ID: a.Session, Owner: s.owner, Version: version, Labels: labels}
+	c := &call.SessionChange{ID: a.Session, Owner: s.ownerAt(a.Now), Version: version, Labels: labels}
+	if c.Owner != "" {
+		c.Until = s.until
+	}
+	return c
 }

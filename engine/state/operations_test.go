@@ -59,17 +59,20 @@ func (o *operations) draw(now time.Time) func(*Local) result {
 	case n == 20:
 		begin := now.Truncate(window)
 		s := Spend{
-			ID: fmt.Sprint(rapid.SampledFrom([]string{"g", "h"}).Draw(o.T, "grant"), begin.Unix()), Now: now, Expires: begin.Add(window), Epoch: 1,
+			ID: fmt.Sprint(rapid.SampledFrom([]string{"g", "h"}).Draw(o.T, "grant"), begin.Unix()), Now: now, Expires: begin.Add(window),
 			Principals: []string{"p-alice"}, Tool: "ls",
 		}
+		off := rapid.SampledFrom([]int64{0, 0, 0, -1, 1}).Draw(o.T, "epoch")
 		return func(l *Local) result {
+			s := s
+			s.Epoch = l.epoch + off
 			c, err := l.Spend(context.Background(), s)
 			return result{Change: c, Err: err}
 		}
 	case n > 20 && len(o.calls) > 0:
 		return o.refund()
 	default:
-		c := call.Change{Session: &call.SessionChange{ID: fmt.Sprint("so-", o.n), Owner: "p-alice"}}
+		c := call.Change{Session: &call.SessionChange{ID: fmt.Sprint("so-", o.n), Owner: "p-alice", Until: now.Add(window).UnixNano()}}
 		return func(*Local) result { return result{Change: c, Later: true} }
 	}
 }

@@ -30,6 +30,11 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if where, dir, ok := strings.Cut(os.Getenv(killEnv), ","); ok {
+		err := useGrant(where, dir)
+		fmt.Fprintln(os.Stderr, "not killed:", err)
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 

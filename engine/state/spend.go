@@ -36,10 +36,11 @@ func (l *Local) Spend(_ context.Context, s Spend) (call.Change, error) {
 	if err := errors.Join(l.since(s.Now), s.check()); err != nil {
 		return call.Change{}, err
 	}
+	l.prune(s.Now) // an executor may never admit anything
 	if _, ok := l.spent[s.ID]; ok {
 		return call.Change{}, ErrSpent
 	}
-	if s.Epoch < l.epoch || l.revoked["t"+s.Tool] || slices.ContainsFunc(s.Principals, l.isRevoked) {
+	if s.Epoch != l.epoch || l.revoked["t"+s.Tool] || slices.ContainsFunc(s.Principals, l.isRevoked) {
 		return call.Change{}, ErrRevoked
 	}
 	change := call.Change{Spent: []call.Spent{{ID: s.ID, Expires: s.Expires.UTC()}}}

@@ -160,14 +160,18 @@ type Spend struct {
 	ID         string
 	Now        time.Time
 	Expires    time.Time
-	Epoch      int64    // it was issued in: an older one than the store's is revoked
+	Epoch      int64    // it was issued in: any but the store's is revoked, a newer one too, for the store lost that
 	Principals []string // digests of the principal and those it acts for
 	Tool       string   // name
 }
 
+// SessionLife is how long a session that was opened is its owner's. After that it is as
+// if it had never been opened.
+const SessionLife = 30 * 24 * time.Hour
+
 // Session is what is remembered between calls.
 type Session struct {
-	Owner   string // digest of the principal it is bound to, "" when it was never opened
+	Owner   string // digest of the principal it is bound to, "" when it was never opened, or ended
 	Labels  []string
 	Version int64 // moves when Labels grow
 	Calls   int64 // advisory

@@ -140,7 +140,7 @@ func (s *Store) admitted(a state.Admission, p *plan, ans answer) (state.Answer, 
 	case "keys":
 		return state.Answer{}, refused{state.ErrTooManyKeys}
 	case "released":
-		return state.Answer{}, refused{errors.New("redis: the call was given back")}
+		return state.Answer{}, refused{errors.New("redis: the call was given back, or is recorded already")}
 	case "revoked":
 		return state.Answer{Revoked: true}, nil
 	case "again", "admitted":
@@ -174,12 +174,14 @@ func planned(a state.Admission, p *plan, ans answer) (state.Answer, error) {
 		held[c.Key] = h
 	}
 	a.Now = ans.now
+	var err error
 	_, out := a.Bill(func(key string) state.Held { return held[key] })
 	switch {
 	case ans.status == "limited" && out.Limited == nil:
 		return state.Answer{}, errors.New("redis: a limit refuses that should not")
 	case ans.status == "limited":
-		return out, nil
+		out.Change.Voided, err = voids(ans.text(1))
+		return out, err
 	case out.Limited != nil:
 		return state.Answer{}, errors.New("redis: a limit should refuse")
 	case p == nil:
@@ -209,6 +211,7 @@ func hold(raw string) (h state.Held, err error) {
 type kept struct {
 	Version  string            `json:"v"`
 	Owner    string            `json:"o"`
+	Until    string            `json:"u"` // of Owner, "" for no end
 	Consumed string            `json:"c"`
 	Voided   []string          `json:"x"`
 	TATs     map[string]string `json:"t"`
@@ -252,6 +255,10 @@ func taken(a state.Admission, ans answer) (state.Answer, error) {
 	c.Session = &call.SessionChange{ID: a.Session, Owner: k.Owner, Version: v, Labels: call.Times{}}
 	for _, label := range a.Labels {
 		c.Session.Labels[label] = a.LabelsEnd.UnixNano()
+	}
+	if k.Until != "" {
+		until, err2 := units(k.Until)
+		c.Session.Until, err = until, errors.Join(err, err2)
 	}
 	return out, err
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/state"
+	"github.com/callgate/callgate/engine/state/redis"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -29,6 +30,7 @@ type operations struct {
 	calls []state.Admission // that are admitted
 	last  state.Admission
 	later []call.Change
+	epoch int64 // asked for by revocations of everything; 0: there are none, which do more when they are asked for twice
 }
 
 func pick[T any](o *operations, what string, of ...T) T { return rapid.SampledFrom(of).Draw(o.T, what) }
@@ -58,6 +60,9 @@ func (o *operations) draw() operation {
 		return func(s state.Store) []any { return []any{told(s.Apply(ctx, c))} }
 	case 3:
 		r := pick(o, "revocation", call.Revocation{Epoch: 1}, call.Revocation{Principal: "p-bob"}, call.Revocation{Principal: "p-lena"}, call.Revocation{Tool: "rm"})
+		if r.Epoch = r.Epoch * o.epoch; r == (call.Revocation{}) {
+			return o.admit()
+		}
 		return func(s state.Store) []any {
 			c, err := s.Revoke(ctx, r)
 			return []any{c, told(err)}
@@ -65,6 +70,9 @@ func (o *operations) draw() operation {
 	case 4:
 		id := fmt.Sprint("so-", o.n%3)
 		c := call.Change{Session: &call.SessionChange{ID: id, Owner: "p-alice"}}
+		if left := pick(o, "until", 0, 0, 1, time.Minute, time.Hour); left > 0 {
+			c.Session.Until = now.Add(left).UnixNano()
+		}
 		return func(s state.Store) []any { return []any{told(s.Apply(ctx, c))} }
 	case 5:
 		if len(o.calls) == 0 {
@@ -84,12 +92,15 @@ func (o *operations) draw() operation {
 		}
 	case 7:
 		g := state.Spend{
-			ID: fmt.Sprint("G", pick(o, "grant", 1, 2, 3, 4)), Now: now, Expires: now.Add(pick(o, "left", -1, time.Minute)), Epoch: pick[int64](o, "epoch", 0, 1, 9),
+			ID: fmt.Sprint("G", pick(o, "grant", 1, 2, 3, 4)), Now: now, Expires: now.Add(pick(o, "left", -1, time.Minute)),
 			Principals: pick(o, "principals", nil, []string{"p-alice"}, []string{"p-alice", "p-bob"}), Tool: pick(o, "tool", "ls", "rm"),
 		}
+		off := pick[int64](o, "epoch", 0, 0, 0, -1, 1)
 		return func(s state.Store) []any {
-			c, err := s.Spend(ctx, g)
-			return []any{c, told(err)}
+			epoch, err := s.Epoch(ctx)
+			g.Epoch = epoch + off
+			c, err2 := s.Spend(ctx, g)
+			return []any{epoch, told(err), c, told(err2)}
 		}
 	case 8:
 		return func(s state.Store) []any {
@@ -184,17 +195,42 @@ func told(err error) string {
 // Whatever is asked of it, in whatever order, this store answers what the local one
 // does, to the nanosecond.
 func TestEqualsLocal(t *testing.T) {
+	equals(t, func(o *operations, _ *redis.Options) func() { o.epoch = 1; return func() {} })
+}
+
+// So it does when connections break all the time, before the server has heard something or
+// after it did it.
+func TestEqualsLocalOnABadLine(t *testing.T) {
+	p := newProxy(t, server.Address)
+	equals(t, func(o *operations, opts *redis.Options) func() {
+		opts.Address = p.address
+		p.set(pass, false)
+		return func() {
+			p.cut(pick(o, "line", pass, cutAsking, cutAnswers), true, pick(o, "about", "", `"plan":{`, `"nonce":`, `"vote":`))
+		}
+	})
+	if p.cuts() == 0 {
+		t.Error("nothing was cut")
+	}
+}
+
+// equals compares stores that are opened with what line makes of their options, and calls
+// what that returns before each operation.
+func equals(t *testing.T, line func(*operations, *redis.Options) (before func())) {
 	answered := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		opts := options(server)
 		opts.UseOperationClock()
+		opts.Timeout = time.Minute
+		o := &operations{T: rt, now: noon}
+		before := line(o, &opts)
 		s := open(t, opts)
 		defer s.Close()
 		local := state.NewLocal()
-		o := &operations{T: rt, now: noon}
 		for range rapid.IntRange(10, 60).Draw(rt, "operations") {
 			o.now = o.now.Add(time.Duration(pick(o, "pause", 0, 0, 1, 999, 1_000_000_000, 59_999_999_999, 300_000_000_000, -1_000_000_000)))
 			op := o.draw()
+			before()
 			want, got := op(local), op(s)
 			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 				rt.Fatalf("operation %d (-local +redis):\n%s", o.n, diff)

@@ -32,9 +32,13 @@ func (s *Store) lease(ctx context.Context) (answer, error) {
 func (s *Store) take(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, LeaseTime+s.o.Timeout)
 	defer cancel()
+	var taken error
 	for {
 		_, err := s.lease(ctx)
-		if !errors.Is(err, errTaken) {
+		if err != nil && ctx.Err() != nil && taken != nil {
+			return taken // says more than that the time is over
+		}
+		if taken = err; !errors.Is(err, errTaken) {
 			return err
 		}
 		select {
@@ -58,11 +62,15 @@ func (s *Store) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lacks := s.settings(ans.text(0), ans.text(1))
-	if lack := s.synced(ctx); lack != nil {
-		lacks = append(lacks, *lack)
+	s.mu.Lock()
+	s.examined = -1
+	s.mu.Unlock()
+	if err := s.fit(ctx); err != nil {
+		return err
 	}
-	s.mend(lacks)
+	if s.refusal(lease) != nil {
+		return nil // it is told nothing more
+	}
 	if ans.status == "fenced" {
 		return s.refresh(ctx)
 	}

@@ -123,7 +123,7 @@ func TestNodeNames(t *testing.T) {
 	o := options(server)
 	s := open(t, o)
 	second := func() (*redis.Store, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		return redis.Open(ctx, o)
 	}

@@ -79,6 +79,9 @@ func (s *Store) plan(ctx context.Context, a state.Admission) (*plan, error) {
 	days := []string{today}
 	for range plans {
 		r := &lookRequest{request: request{at: a.Now}, Tenant: hash(a.Requester.Tenant), Ask: idOf(a), Principal: a.Principal}
+		if !a.Peek {
+			r.Again = a.Call
+		}
 		exact, err := bind(a, days, r)
 		if err != nil {
 			return &plan{err: err}, nil
@@ -148,7 +151,9 @@ func (p *plan) choose(a state.Admission, exact map[string]string) {
 			p.stale = append(p.stale, q.Asked.ID)
 		}
 	}
+	p.stale = append(p.stale, p.on.voided...)
 	slices.Sort(p.stale)
+	p.stale = slices.Compact(p.stale)
 	p.use = p.found != nil && p.found.Standing(p.on.now, p.on.revoked) == question.Approved
 }
 

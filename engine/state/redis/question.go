@@ -26,6 +26,7 @@ type lookRequest struct {
 	Keys      []string `json:"keys"`            // asks for all questions under them
 	IDs       []string `json:"ids"`             // asks for these
 	Ask       string   `json:"ask,omitzero"`    // asks whether this one exists
+	Again     string   `json:"again,omitzero"`  // asks what the admission of this call voided before
 	Principal string   `json:"principal,omitzero"`
 	All       bool     `json:"all,omitzero"`  // asks for all of the principal's
 	List      string   `json:"list,omitzero"` // asks for a page of all that there are, from there on
@@ -42,6 +43,7 @@ type looked struct {
 	exists    bool
 	waiting   int // of the principal's questions, those that may be open
 	listed    int
+	voided    []string // by an admission of this very call, whose answer was lost
 	revoked   func(principal string) bool
 }
 
@@ -74,7 +76,7 @@ func (s *Store) look(ctx context.Context, r *lookRequest) (looked, error) {
 
 func readLook(ans answer, tenant string, revoked func(string) bool) (looked, error) {
 	l := looked{answer: ans, tenant: tenant, revoked: revoked, versions: ans.texts(1)}
-	if len(ans.rest) < 6 {
+	if len(ans.rest) < 7 {
 		return l, errors.New("redis: an answer that is too short")
 	}
 	if days := ans.text(0); days != "" {
@@ -84,9 +86,11 @@ func readLook(ans answer, tenant string, revoked func(string) bool) (looked, err
 	waiting, err2 := ans.rest[4].AsInt64()
 	listed, err3 := ans.rest[5].AsInt64()
 	list, err4 := ans.rest[2].ToArray()
-	if err := errors.Join(err, err2, err3, err4); err != nil {
+	voided, err5 := voids(ans.text(6))
+	if err := errors.Join(err, err2, err3, err4, err5); err != nil {
 		return l, err
 	}
+	l.voided = voided
 	l.exists, l.waiting, l.listed = exists == 1, int(waiting), int(listed)
 	for _, m := range list {
 		q, err := readQuestion(m, ans.of.epoch)
@@ -96,6 +100,17 @@ func readLook(ans answer, tenant string, revoked func(string) bool) (looked, err
 		l.questions = append(l.questions, q)
 	}
 	return l, nil
+}
+
+// voids is which questions the server says an admission voided; "" is none.
+func voids(text string) (ids []string, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(text), &ids); err != nil {
+		return nil, errors.New("redis: ids that are none")
+	}
+	return ids, nil
 }
 
 func readQuestion(m rueidis.RedisMessage, epoch int64) (q asked, err error) {
@@ -109,7 +124,7 @@ func readQuestion(m rueidis.RedisMessage, epoch int64) (q asked, err error) {
 		return q, errors.New("redis: a question that this version cannot read")
 	}
 	q.Durable, q.Consumed = strings.Contains(parts[2], "d"), strings.Contains(parts[2], "c")
-	q.Void = strings.Contains(parts[2], "v") || q.Asked.Epoch < epoch
+	q.Void = strings.Contains(parts[2], "v") || q.Asked.Epoch != epoch // a newer one was lost
 	slices.Sort(parts[5:])
 	for _, text := range parts[5:] {
 		var v call.Vote

@@ -35,6 +35,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -104,6 +105,8 @@ type Store struct {
 
 	refreshing sync.Mutex // one at a time learns what is revoked
 
+	dials atomic.Int64 // connections that were tried
+
 	mu        sync.Mutex // protects the fields below
 	changed   chan struct{}
 	known     int64                         // the newest epoch seen
@@ -117,6 +120,7 @@ type Store struct {
 	refuses   error                         // why nothing is answered, nil for no reason
 	final     bool                          // so for ever
 	waived    []string                      // what it goes without
+	examined  int64                         // dials when the server was last examined
 }
 
 // version says which revocations there are: more in those that are later in both.
@@ -143,7 +147,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.queue.wake = make(chan struct{}, 1)
 	s.done, s.stop = context.WithCancel(context.Background())
 	var err error
-	if s.client, err = rueidis.NewClient(o.client()); err != nil {
+	c := o.client()
+	c.DialCtxFn = func(ctx context.Context, address string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+		s.dials.Add(1)
+		return dial(ctx, address, d, t)
+	}
+	if s.client, err = rueidis.NewClient(c); err != nil {
 		s.stop()
 		return nil, fmt.Errorf("redis: connecting to %s: %w", o.Address, err)
 	}
@@ -216,8 +225,7 @@ func (o Options) client() rueidis.ClientOption {
 	c := rueidis.ClientOption{
 		InitAddress: []string{o.Address}, ForceSingleClient: true, DisableCache: true, DisableRetry: true,
 		TLSConfig: o.TLS, ConnWriteTimeout: o.Timeout, ClientName: "callgate",
-		Dialer:    net.Dialer{Timeout: o.ConnectTimeout, KeepAlive: time.Second},
-		DialCtxFn: dial,
+		Dialer: net.Dialer{Timeout: o.ConnectTimeout, KeepAlive: time.Second},
 	}
 	if o.Login != nil {
 		c.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {

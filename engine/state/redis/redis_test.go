@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/callgate/callgate/engine/state"
 	"github.com/callgate/callgate/engine/state/redis"
@@ -70,6 +71,7 @@ func begin(t testing.TB, s *redis.Store, r state.Recovery) (state.Mark, []string
 func empty(t *testing.T) state.Store {
 	o := options(server)
 	o.UseOperationClock()
+	o.Timeout = time.Minute // on a machine with much else to do
 	return open(t, o)
 }
 

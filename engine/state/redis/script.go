@@ -116,7 +116,7 @@ func (s *Store) run(ctx context.Context, script *rueidis.Lua, r requests) (answe
 		if err := s.refusal(script); err != nil {
 			return answer{}, sure(err, lost)
 		}
-		ans, err := s.once(ctx, script, r)
+		ans, err := s.attempt(ctx, script, r)
 		switch {
 		case err != nil && again(err) && lost+1 < tries:
 			lost++
@@ -146,6 +146,29 @@ func (s *Store) run(ctx context.Context, script *rueidis.Lua, r requests) (answe
 		case <-time.After(pause):
 		}
 	}
+}
+
+// attempt asks once, a server that is known to be fit for it. To revoke is better than not
+// to, wherever.
+func (s *Store) attempt(ctx context.Context, script *rueidis.Lua, r requests) (answer, error) {
+	if script == revoke {
+		return s.once(ctx, script, r)
+	}
+	if err := s.fit(ctx); err != nil {
+		return answer{}, err
+	}
+	if err := s.refusal(script); err != nil {
+		return answer{}, err
+	}
+	ans, err := s.once(ctx, script, r)
+	if err == nil {
+		// The connection may have been another one by then.
+		err = s.fit(ctx)
+	}
+	if err == nil {
+		err = s.refusal(script)
+	}
+	return ans, err
 }
 
 // sure is the error when the server has done nothing, if it was never lost on the way.

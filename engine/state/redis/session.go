@@ -16,8 +16,7 @@ type sessionRequest struct {
 	Session string `json:"session"`
 }
 
-// Session implements [state.Store]. One that was opened is forgotten when nobody was
-// admitted in it for 30 days.
+// Session implements [state.Store].
 func (s *Store) Session(ctx context.Context, id string, now time.Time) (state.Session, error) {
 	if err := within(now); err != nil {
 		return state.Session{}, err
@@ -26,13 +25,17 @@ func (s *Store) Session(ctx context.Context, id string, now time.Time) (state.Se
 	if err != nil {
 		return state.Session{}, err
 	}
-	var out state.Session
+	var (
+		out   state.Session
+		owner string
+		until int64
+	)
 	fields := ans.texts(0)
 	for i := 0; i+1 < len(fields); i += 2 {
 		name, value := fields[i], fields[i+1]
 		label, isLabel := strings.CutPrefix(name, "l:")
 		if name == "owner" {
-			out.Owner = value
+			owner = value
 			continue
 		}
 		n, err := units(value)
@@ -41,6 +44,8 @@ func (s *Store) Session(ctx context.Context, id string, now time.Time) (state.Se
 			return state.Session{}, err
 		case name == "v":
 			out.Version = n
+		case name == "until":
+			until = n
 		case name == "calls":
 			out.Calls = n
 		case isLabel && ans.now.UnixNano() < n:
@@ -48,6 +53,9 @@ func (s *Store) Session(ctx context.Context, id string, now time.Time) (state.Se
 		}
 	}
 	slices.Sort(out.Labels)
+	if until == 0 || ans.now.UnixNano() < until {
+		out.Owner = owner
+	}
 	return out, nil
 }
 
@@ -74,7 +82,7 @@ func (s *Store) recall(c call.SessionChange, now time.Time) {
 	if !ok {
 		is = call.SessionChange{ID: c.ID, Labels: call.Times{}}
 	}
-	is.Owner, is.Version = max(is.Owner, c.Owner), max(is.Version, c.Version)
+	is.Owner, is.Version, is.Until = max(is.Owner, c.Owner), max(is.Version, c.Version), max(is.Until, c.Until)
 	for label, end := range c.Labels {
 		is.Labels[label] = max(is.Labels[label], end)
 	}
@@ -101,12 +109,16 @@ type sessionChange struct {
 	Session string            `json:"session"`
 	Owner   string            `json:"owner"`
 	Version string            `json:"version"`
+	Until   string            `json:"until"`
 	Labels  map[string]string `json:"labels"`
 	Grow    bool              `json:"grow,omitzero"` // the version moves when there are more labels then
 }
 
 func changeOf(c call.SessionChange) sessionChange {
 	out := sessionChange{Session: c.ID, Owner: c.Owner, Version: decimal(c.Version), Labels: map[string]string{}}
+	if c.Until != 0 {
+		out.Until = fixed(c.Until)
+	}
 	for label, end := range c.Labels {
 		out.Labels[label] = fixed(end)
 	}

@@ -104,12 +104,23 @@ func (s *Store) send(ctx context.Context, items []item) []item {
 			n++
 		}
 		once, cancel := context.WithTimeout(ctx, s.o.Timeout)
-		var err error
+		var (
+			ans answer
+			err error
+		)
 		if n == 0 {
 			n = 1
-			_, err = s.once(once, release, &releaseRequest{ID: items[0].id})
+			ans, err = s.once(once, release, &releaseRequest{ID: items[0].id})
 		} else {
-			_, err = s.once(once, settled, r)
+			ans, err = s.once(once, settled, r)
+		}
+		if err == nil && ans.status == "lease" {
+			// Whoever has the name now learns of these calls from the log, or gives them back.
+			if err = s.renew(once); errors.Is(err, errTaken) {
+				cancel()
+				return nil
+			}
+			n = 0
 		}
 		cancel()
 		if err != nil {

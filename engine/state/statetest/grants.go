@@ -70,6 +70,8 @@ func spends(t *testing.T, s store) {
 	}
 	g.ID = "G4"
 	refused("of an epoch that is over", g, state.ErrRevoked)
+	g.Epoch = 2
+	refused("of an epoch that the store does not know", g, state.ErrRevoked)
 	g.Epoch = 1
 	if _, err := s.Spend(t.Context(), g); err != nil {
 		t.Errorf("of this epoch: %v", err)

@@ -125,3 +125,33 @@ func racersOnALabel(t *testing.T, s store) {
 		t.Errorf("%d calls were admitted on what they saw, want 1", n)
 	}
 }
+
+// A session that was opened is its owner's until it ends, and as if nobody had opened it
+// from then on. Its labels have ends of their own.
+func sessionEnds(t *testing.T, s store) {
+	end := Start.Add(time.Minute)
+	opened := call.Change{Session: &call.SessionChange{ID: "s", Owner: "p-olga", Until: end.UnixNano()}}
+	s.apply(t, opened)
+	s.apply(t, opened) // again, as after a lost answer
+	late := opened
+	late.Session = &call.SessionChange{ID: "s", Owner: "p-olga", Until: end.UnixNano() - 1}
+	s.apply(t, late)
+	if got := s.session(t, "s", end.Add(-1)); got.Owner != "p-olga" {
+		t.Errorf("at the last moment: %+v", got)
+	}
+	if _, err := s.Admit(t.Context(), at(plain("C1"), end.Add(-1))); !errors.Is(err, state.ErrSessionForeign) {
+		t.Errorf("somebody else, at the last moment: %v", err)
+	}
+	own := labelled("C2", 0, "x")
+	own.Principal = "p-olga"
+	if c := s.admit(t, own).Change.Session; c.Owner != "p-olga" || c.Until != end.UnixNano() {
+		t.Errorf("its labels are recorded as %+v", c)
+	}
+	if got := s.session(t, "s", end); got.Owner != "" || !cmp.Equal(got.Labels, []string{"x"}) {
+		t.Errorf("when it is over: %+v", got)
+	}
+	a := at(labelled("C3", 1, "y"), end)
+	if c := s.admit(t, a).Change.Session; c.Owner != "" || c.Until != 0 || c.Version != 2 {
+		t.Errorf("afterwards it is nobody's: %+v", c)
+	}
+}

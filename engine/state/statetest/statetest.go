@@ -43,6 +43,7 @@ func Run(t *testing.T, open func(t *testing.T) state.Store) {
 		{"sessions/labels", labels},
 		{"sessions/labels end", labelsEnd},
 		{"sessions/foreign", foreign},
+		{"sessions/end", sessionEnds},
 		{"sessions/racers on a label", racersOnALabel},
 		{"approvals/asked once", askedOnce},
 		{"approvals/binding", binding},
@@ -79,6 +80,7 @@ func Run(t *testing.T, open func(t *testing.T) state.Store) {
 		{"peek/approvals", peekApprovals},
 		{"peek/refused", peekRefused},
 		{"peek/changes nothing", func(t *testing.T, s store) { peekChangesNothing(t, s, store{open(t)}) }},
+		{"names/hostile", names},
 		{"everything at once", everything},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.test(t, store{open(t)}) })

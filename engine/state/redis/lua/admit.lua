@@ -12,8 +12,11 @@ elseif done then
 end
 
 local s = P .. 's:' .. a.session
-local was = call('HMGET', s, 'owner', 'v')
-local owner, version = was[1] or '', was[2] or '0'
+local was = call('HMGET', s, 'owner', 'v', 'until')
+local owner, version, ends = was[1] or '', was[2] or '0', was[3] or ''
+if ends ~= '' and ends <= now then
+  owner, ends = '', ''
+end
 if owner ~= '' and owner ~= a.principal then
   return answer('foreign')
 elseif version ~= a.version then
@@ -55,7 +58,7 @@ for i, c in ipairs(a.charges) do
   end
 end
 if refused then
-  return answer('limited', raw)
+  return answer('limited', raw, not a.peek and call('GET', P .. 'void:' .. a.id) or '')
 end
 
 -- The decision about approvals was taken in Go, from what it read. It stands if
@@ -95,6 +98,10 @@ if p then
     if #p.void > 0 or p.kind ~= 'wait' then
       changed()
     end
+    if #p.void > 0 then
+      -- For whoever asks again, since the answer was lost.
+      call('SET', P .. 'void:' .. a.id, cjson.encode(p.void), 'PX', HOUR)
+    end
   end
   if p.kind ~= 'use' then
     return answer('planned', raw)
@@ -104,7 +111,7 @@ if a.peek then
   return answer('planned', raw)
 end
 
-local kept = { v = version, o = owner, e = string.format('%d', epoch) }
+local kept = { v = version, o = owner, u = ends, e = string.format('%d', epoch) }
 for _, c in ipairs(a.charges) do
   local key, value, keepms = P .. 'use:' .. c.key, used[c.key], nil
   if c.ends == '' then
@@ -149,7 +156,9 @@ if #a.labels > 0 then
   call('HSET', s, 'v', kept.v)
 end
 call('HINCRBY', s, 'calls', 1)
-outlive(s, math.max(30 * DAY, a.labelsend ~= '' and from(a.labelsend, HOUR) or 0))
+-- Of a session without labels the count of calls alone is known: whoever makes names up
+-- must not fill the server with them.
+outlive(s, a.labelsend ~= '' and from(a.labelsend, HOUR) or HOUR)
 local text = cjson.encode(kept)
 call('SET', P .. 'call:' .. a.id, text, 'PX', DAY)
 call('SADD', P .. 'open:' .. a.node, a.id)

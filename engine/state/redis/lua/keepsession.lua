@@ -3,8 +3,12 @@
 -- decided on it meanwhile.
 local function keep_session(c)
   local s = P .. 's:' .. c.session
-  local was = call('HMGET', s, 'owner', 'v')
+  local was = call('HMGET', s, 'owner', 'v', 'until')
   local version, keepms = math.max(tonumber(was[2] or '0'), tonumber(c.version)), 30 * DAY
+  if c['until'] ~= '' then
+    call('HSET', s, 'until', most(was[3] or '', c['until']))
+    keepms = from(c['until'], HOUR)
+  end
   local more = 0
   for label, ends in pairs(c.labels) do
     local before = call('HGET', s, 'l:' .. label) or ''

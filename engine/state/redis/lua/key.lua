@@ -1,4 +1,8 @@
 -- Takes note of the key that the nodes have, unless one that runs has another.
+local no = lost()
+if no then
+  return no
+end
 local was = call('HGET', P .. 'meta', 'key')
 if was and was ~= a.key then
   for _, node in ipairs(call('HKEYS', P .. 'nodes')) do

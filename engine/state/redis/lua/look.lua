@@ -43,4 +43,5 @@ for _, id in ipairs(ids) do
   end
 end
 return answer('ok', table.concat(a.tenant and days(a.tenant) or {}, ','), versions, questions,
-  a.ask and call('EXISTS', P .. 'q:' .. a.ask) or 0, a.principal and waiting(a.principal) or 0, #ids)
+  a.ask and call('EXISTS', P .. 'q:' .. a.ask) or 0, a.principal and waiting(a.principal) or 0, #ids,
+  a.again and call('GET', P .. 'void:' .. a.again) or '')

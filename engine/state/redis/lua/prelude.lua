@@ -146,14 +146,21 @@ local function skewed()
   return math.abs(tonumber(now) - tonumber(a.now)) > tonumber(a.skew)
 end
 
+-- lost is the answer to a process that has not got the node's name, or nil.
+local function lost()
+  if call('GET', P .. 'lease:' .. a.node) ~= a.me then
+    return answer('lease')
+  end
+end
+
 -- guard is the answer when nothing may be told, or nil.
 local function guard()
   if not ready() then
     return answer('fenced')
   end
-  local holder = call('GET', P .. 'lease:' .. a.node)
-  if holder ~= a.me then
-    return answer('lease')
+  local no = lost()
+  if no then
+    return no
   end
   if a.now and skewed() then
     return answer('skew')

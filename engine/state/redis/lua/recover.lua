@@ -1,6 +1,7 @@
 -- Brings the node's log and the store together.
-if call('GET', P .. 'lease:' .. a.node) ~= a.me then
-  return answer('lease')
+local no = lost()
+if no then
+  return no
 end
 local mark = tonumber(call('GET', P .. 'mark:' .. a.node) or '-1')
 if mark >= tonumber(a.size) then

@@ -1,5 +1,7 @@
 -- Puts back what a node knows to be revoked, and tells it all that is.
-local confirms = a.confirm == string.format('%d', epoch) -- no fence since the node looked
+-- There was no fence since the node looked, and nobody else has its name.
+local holder = call('GET', P .. 'lease:' .. a.node)
+local confirms = a.confirm == string.format('%d', epoch) and (not holder or holder == a.me)
 local new = 0
 for _, who in ipairs(a.who) do
   new = new + call('SADD', P .. 'rev', who)

@@ -12,7 +12,7 @@ end
 if a.expires <= now then
   return answer('late')
 end
-if tonumber(a.epoch) < epoch then
+if a.epoch ~= string.format('%d', epoch) then
   return answer('revoked')
 end
 for _, hit in ipairs(call('SMISMEMBER', P .. 'rev', unpack(a.who))) do
