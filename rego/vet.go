@@ -106,6 +106,7 @@ func (v *vetting) errors() []Finding {
 		v.checkSplit()
 		v.checkRefs()
 		v.checkWords()
+		v.checkWaivers()
 		v.checkFields()
 		v.checkBodies()
 		v.checkTruth()

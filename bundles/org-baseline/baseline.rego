@@ -69,8 +69,12 @@ deny contains {"code": "org_forbidden", "message": "the organisation forbids too
 }
 
 # METADATA
-# title: Nobody runs a tool with open findings
-deny contains {"code": "org_findings", "message": "the tool has open findings"} if not input.tool.findings == []
+# title: Nobody runs a tool with findings that the organisation does not tolerate
+deny contains {"code": "org_findings", "message": "the tool has open findings"} if not _tolerated
+
+_tolerated if {
+	every finding in input.tool.findings { finding in _org.findings }
+}
 
 # METADATA
 # title: Callers have proved who they are

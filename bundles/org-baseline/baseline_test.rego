@@ -70,6 +70,14 @@ test_forbidden_tools_in_other_spellings if {
 
 test_findings_deny if codes({}, {"tool": {"findings": ["hidden instructions"]}}) == {"org_findings"}
 
+# What a team's policy waives is the team's word. That of the organisation stands here.
+test_findings_that_the_organisation_tolerates if {
+	codes({}, {"tool": {"findings": ["raw"]}}) == {"org_findings"}
+	passes({"findings": ["raw"]}, {"tool": {"findings": ["raw"]}})
+	codes({"findings": ["raw"]}, {"tool": {"findings": ["raw", "hidden instructions"]}}) == {"org_findings"}
+	every bad in ["raw", {"raw": true}, [1], null] { "org_malformed" in codes({"findings": bad}, {}) }
+}
+
 test_identity_is_proved if {
 	codes({}, {"principal": {"auth": {"method": "asserted"}}}) == {"org_auth"}
 	passes({"auth": ["asserted"]}, {"principal": {"auth": {"method": "asserted"}}})

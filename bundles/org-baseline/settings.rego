@@ -16,6 +16,8 @@ import rego.v2
 #   A name is that tool alone, in any case and with or without its server's name and
 #   __ in front; shell.** is all that is below shell. Where any is forbidden, so is
 #   every name with other characters than ASCII letters, digits and ._:/-
+#   findings: what a tool may have been found to be, such as raw; no policy's waiver
+#   counts here.
 #   auth: how callers may have proved who they are.
 #   tenants: whether a tenant is required, which there are, and the names of
 #   arguments, at any depth, that must be the caller's own tenant. Case, - and _ in
@@ -38,6 +40,7 @@ all := object.union(_defaults, data.org) if is_object(data.org)
 _defaults := {
 	"freeze": [],
 	"forbidden": {},
+	"findings": [],
 	"auth": ["jwt", "mtls", "token", "uid"],
 	"tenants": {"required": true, "args": ["tenant", "tenant_id"]},
 	"outbound": [],
@@ -82,6 +85,7 @@ sound if {
 	every part in ["servers", "tags"] {
 		every name in object.get(all.forbidden, part, []) { not regex.match(`[*?\[\]{}]`, name) }
 	}
+	_names(all.findings)
 	_texts(all.auth)
 	_tenants(all.tenants)
 	is_array(all.outbound)

@@ -45,3 +45,17 @@ test_findings_deny if {
 	d.decision == "deny"
 	{r.code | some r in d.reasons} == {"tool_findings"}
 }
+
+# A waiver is for the tool that it names, and for raw alone.
+test_a_raw_tool_can_be_waived if {
+	given := sample.with_tool("read-file", {}, ["analyst"])
+	refused := callgate.decision with input as given with input.tool.findings as ["raw"]
+	refused.decision == "deny"
+	{r.code | some r in refused.reasons} == {"raw_tool"}
+	d := callgate.decision with input as given with input.tool.findings as ["raw"] with data.callgate.rules.waive as {"raw"}
+	d.decision == "allow"
+	every findings in [["hidden instructions", "raw"], ["raw", "raw"], "raw", null, [["raw"]]] {
+		bad := callgate.decision with input as given with input.tool.findings as findings with data.callgate.rules.waive as {"raw"}
+		bad.decision == "deny"
+	}
+}

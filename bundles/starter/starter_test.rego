@@ -162,6 +162,15 @@ test_findings_deny if {
 	without(decided(settings, object.union(call, {"tool": {"findings": ["hidden instructions"]}})), {"tool_findings"})
 }
 
+test_a_raw_tool_can_be_waived if {
+	raw := object.union(call, {"tool": {"findings": ["raw"]}})
+	without(decided(settings, raw), {"raw_tool"})
+	d := decided(settings, raw) with data.callgate.rules.waive as {"raw"}
+	d.decision == "allow"
+	both := decided(settings, object.union(call, {"tool": {"findings": ["raw", "hidden instructions"]}})) with data.callgate.rules.waive as {"raw"}
+	without(both, {"tool_findings"})
+}
+
 test_by_list_of_a_role if {
 	unnamed := {"tools": {"tool": {"grant": {}}}}
 	every list in [["tool"], ["other", "to*"]] {
