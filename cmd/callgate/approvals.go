@@ -146,5 +146,8 @@ func approvalError(err error) error {
 			return exitWith(exitDenied, err)
 		}
 	}
+	if d, ok := errors.AsType[*engine.Denial](err); ok {
+		return exitWith(exitOf(d.Code.Info().Class), err)
+	}
 	return err
 }

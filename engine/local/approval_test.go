@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -176,6 +178,93 @@ func TestWebhook(t *testing.T) {
 			t.Errorf("%s: opened", name)
 			e.Close()
 		}
+	}
+	// A secret that cannot sign is known at the start, and where it was looked for.
+	c.Webhooks = []local.Webhook{{Name: "chat", URL: server.URL, Secret: "hook"}}
+	if err := os.WriteFile(secret, []byte("canary-key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for named, s := range map[string]local.Secret{"whsec_": {Name: "hook", File: secret}, "no.secret": {Name: "hook", File: filepath.Join(dir, "no.secret")}, "CALLGATE_SECRET_HOOK": {Name: "hook"}} {
+		c.Secrets = []local.Secret{s}
+		e, err := local.Open(t.Context(), c)
+		if err == nil {
+			e.Close()
+		}
+		if call.CodeOf(err, "") != call.CodeSecretUnavailable || !strings.Contains(err.Error(), named) || !strings.Contains(err.Error(), `"chat"`) || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v", named, err)
+		}
+	}
+}
+
+// A process that lives for one call tells of its question all the same when the
+// receiver has a moment's trouble, and says so when nobody took it.
+func TestWebhookOfOneCall(t *testing.T) {
+	for want, faults := range map[string]int32{"": 1, "approval not announced before the process ended": 1 << 30} {
+		var tries atomic.Int32
+		told := make(chan string, 100)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if tries.Add(1) <= faults {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			told <- r.Header.Get("webhook-id")
+		}))
+		defer server.Close()
+		c := withLogin(t)
+		t.Setenv("CALLGATE_SECRET_HOOK", "whsec_"+base64.StdEncoding.EncodeToString([]byte("canary-key-of-at-least-24-bytes")))
+		c.Webhooks = []local.Webhook{{Name: "chat", URL: server.URL, Secret: "hook"}}
+		log := &written{}
+		c.Logger = zerolog.New(log).Level(zerolog.WarnLevel)
+		e, err := local.Open(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, ok := errors.AsType[*engine.Denial](only(e.Do(t.Context(), login())))
+		if err := e.Close(); err != nil || !ok || d.ApprovalID == "" {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if (len(told) == 1) != (want == "") || !strings.Contains(log.buf.String(), want) || len(told) == 1 && <-told != d.ApprovalID {
+			t.Errorf("told %d times after %d tries; log %s", len(told), tries.Load(), log.buf.String())
+		}
+		e = open(t, c) // nothing is lost: the question is in the log
+		if list, err := e.Approvals(t.Context()); err != nil || len(list) != 1 || list[0].ID != d.ApprovalID {
+			t.Errorf("%+v, %v", list, err)
+		}
+	}
+}
+
+// While a process that ends still tells of its questions, another one can own the
+// directory.
+func TestWebhookHoldsNobodyUp(t *testing.T) {
+	asked, free := make(chan bool, 1), make(chan bool)
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- true
+		<-free
+	}))
+	defer server.Close()
+	c := withLogin(t)
+	t.Setenv("CALLGATE_SECRET_HOOK", "whsec_"+base64.StdEncoding.EncodeToString([]byte("canary-key-of-at-least-24-bytes")))
+	c.Webhooks = []local.Webhook{{Name: "chat", URL: server.URL, Secret: "hook"}}
+	log := &written{}
+	c.Logger = zerolog.New(log).Level(zerolog.WarnLevel)
+	e := open(t, c)
+	if err := only(e.Do(t.Context(), login())); !errors.Is(err, engine.ErrPending) {
+		t.Fatalf("Do = %v", err)
+	}
+	<-asked
+	closed := make(chan error, 1)
+	go func() { closed <- e.Close() }()
+	d, err := os.Open(c.Data)
+	if err == nil {
+		err = syscall.Flock(int(d.Fd()), syscall.LOCK_EX) // as the next owner does
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Close()
+	close(free)
+	if err := <-closed; err != nil || log.buf.Len() > 0 {
+		t.Errorf("Close = %v; log %s", err, log.buf.String())
 	}
 }
 

@@ -225,7 +225,8 @@ func (e *Engine) wire(ctx context.Context, c Config, o *engine.Options) error {
 		return err
 	}
 	if told != nil {
-		e.close = append(e.close, told.Close)
+		// Last of all, for it may take seconds in which others need the directory.
+		e.close = slices.Insert(e.close, 0, told.Close)
 		o.Announce = told.Asked
 	}
 
@@ -256,7 +257,8 @@ func (c Config) host() (*hostfx.Host, error) {
 
 // Close answers the clients who are being served, records every outcome that is
 // still due, then closes the log and gives the data directory up. A client's call
-// is given 30 seconds, then its tool is stopped. It is idempotent.
+// is given 30 seconds, then its tool is stopped. Webhooks that have not taken a question
+// yet are tried for 5 seconds more, without the data directory. It is idempotent.
 func (e *Engine) Close() error {
 	e.once.Do(func() {
 		e.server.drain()

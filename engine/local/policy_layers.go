@@ -111,15 +111,29 @@ func (l Layer) verification(now func() time.Time) (*rego.Verification, error) {
 	return v, nil
 }
 
-// maxKey is more than any public key has, in bytes.
-const maxKey = 64 << 10
+// maxKey is more than any public key or file of authorities has, in bytes.
+const maxKey = 1 << 20
 
+// readKey reads what others are believed by: whoever can write it can sign anything.
 func readKey(name string) (string, error) {
+	info, err := os.Stat(name) // before it is opened: opening a pipe would wait for a writer
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is not a regular file", name)
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
+	if info, err = f.Stat(); err != nil {
+		return "", err
+	}
+	if mode := info.Mode().Perm(); mode&0o022 != 0 {
+		return "", fmt.Errorf("%s: mode is %#o, so others may have written it; want 0644", name, mode)
+	}
 	b, err := io.ReadAll(io.LimitReader(f, maxKey))
 	return string(b), err
 }

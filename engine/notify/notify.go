@@ -66,7 +66,8 @@ type Options struct {
 	// MaxRetry. Zero means 2 seconds, and 5 minutes.
 	Retry, MaxRetry time.Duration
 
-	// Linger is how long Close lets attempts end that are due. Zero means 5 seconds.
+	// Linger is how long Close goes on trying what is not delivered yet. Zero means 5
+	// seconds.
 	Linger time.Duration
 }
 
@@ -84,7 +85,7 @@ type Notifier struct {
 
 	delivered, dropped, givenUp atomic.Int64
 
-	closing chan struct{}   // closed when nothing is tried again
+	closing chan struct{}   // closed when what waits is tried for the last few times
 	working context.Context // done when attempts have to end
 	stop    context.CancelFunc
 
@@ -94,11 +95,13 @@ type Notifier struct {
 	wg     sync.WaitGroup // messages under way
 }
 
-// New checks the options.
+// New checks the options, and that every secret can sign as it is now: that one cannot
+// is known before a question needs it.
 //
 // # Errors
 //
-// An error names the hook and what is wrong with it, and quotes no URL.
+// An error names the hook and what is wrong with it, and quotes no URL. It is a
+// [*call.Error] with [call.CodeSecretUnavailable] if that is the secret.
 func New(o Options) (*Notifier, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -120,6 +123,9 @@ func New(o Options) (*Notifier, error) {
 		r, err := newReceiver(h, o.Roots)
 		if err == nil && names[h.Name] {
 			err = errors.New("two have this name")
+		}
+		if err == nil {
+			err = r.usable()
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("webhook %d, %q: %w", i+1, h.Name, err))
@@ -199,10 +205,11 @@ type message struct {
 	open    func(context.Context) bool
 }
 
-// deliver attempts it until it is done.
+// deliver attempts it until it is done. A process that ends must not take with it what
+// the next attempt would have delivered, nor wait for ever.
 func (n *Notifier) deliver(h *receiver, m *message) {
 	log := n.o.Logger.With().Str("webhook", h.Name).Str("approval", m.id).Logger()
-	pause := n.o.Retry
+	pause, closing, last := n.o.Retry, n.closing, errNoTime
 	for {
 		why := n.attempt(h, m)
 		switch {
@@ -216,16 +223,20 @@ func (n *Notifier) deliver(h *receiver, m *message) {
 			n.givenUp.Add(1)
 			log.Error().AnErr("cause", why).Msg("approval not announced")
 			return
+		case errors.Is(why, errNoTime):
+			n.givenUp.Add(1)
+			log.Error().AnErr("cause", last).Msg("approval not announced before the process ended; it is in the list of approvals")
+			return
 		}
+		last = why
 		log.Warn().AnErr("cause", why).Msg("approval not announced yet")
 		select {
 		case <-time.After(jitter(pause)):
-		case <-n.closing:
-			n.givenUp.Add(1)
-			log.Error().Msg("approval not announced: there is no time left for another try")
-			return
+			pause = min(2*pause, n.o.MaxRetry)
+		case <-closing: // at once, and soon again
+			closing, pause = nil, n.o.Retry/4
+		case <-n.working.Done():
 		}
-		pause = min(2*pause, n.o.MaxRetry)
 	}
 }
 
@@ -235,6 +246,9 @@ func (n *Notifier) attempt(h *receiver, m *message) error {
 	case h.slots <- struct{}{}:
 		defer func() { <-h.slots }()
 	case <-n.working.Done():
+		return errNoTime
+	}
+	if n.working.Err() != nil { // a turn may have come at the same time
 		return errNoTime
 	}
 	ctx, cancel := context.WithTimeout(n.working, attemptTime)
@@ -255,8 +269,8 @@ func (n *Notifier) Counts() Counts {
 	return Counts{Delivered: n.delivered.Load(), Dropped: n.dropped.Load(), GivenUp: n.givenUp.Load()}
 }
 
-// Close takes no more questions, ends what waits for another try, and lets what is
-// due be attempted for as long as Linger says. It is idempotent.
+// Close takes no more questions, and tries what is not delivered yet at once and then
+// again for as long as Linger says. What is left is logged. It is idempotent.
 func (n *Notifier) Close() error {
 	n.mu.Lock()
 	if !n.closed {

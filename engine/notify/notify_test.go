@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -49,18 +50,35 @@ func approval(id string) call.Approval {
 
 // logs is a log that several goroutines write.
 type logs struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
+	mu   sync.Mutex
+	buf  bytes.Buffer
+	more chan struct{} // holds one when something was written
 }
 
-func (l *logs) Write(b []byte) (int, error) { l.mu.Lock(); defer l.mu.Unlock(); return l.buf.Write(b) }
-func (l *logs) String() string              { l.mu.Lock(); defer l.mu.Unlock(); return l.buf.String() }
+func (l *logs) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case l.more <- struct{}{}:
+	default:
+	}
+	return l.buf.Write(b)
+}
+
+func (l *logs) String() string { l.mu.Lock(); defer l.mu.Unlock(); return l.buf.String() }
+
+// await waits until the log says so.
+func (l *logs) await(what string) {
+	for !strings.Contains(l.String(), what) {
+		<-l.more
+	}
+}
 
 // open starts a notifier that tries again soon, and checks at the end that nothing
 // secret was logged.
 func open(t *testing.T, o notify.Options) (*notify.Notifier, *logs) {
 	t.Helper()
-	l := &logs{}
+	l := &logs{more: make(chan struct{}, 1)}
 	o.Logger = zerolog.New(l)
 	o.Retry, o.MaxRetry = time.Millisecond, 4*time.Millisecond
 	n, err := notify.New(o)
@@ -167,7 +185,7 @@ func TestStaysOnItsWay(t *testing.T) {
 		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 		tried <- true
 	})
-	n, _ := open(t, notify.Options{Roots: pool, Hooks: []notify.Hook{{Name: "a", URL: s.URL, Secret: word(whsec(oldKey))}}})
+	n, _ := open(t, notify.Options{Roots: pool, Linger: time.Millisecond, Hooks: []notify.Hook{{Name: "a", URL: s.URL, Secret: word(whsec(oldKey))}}})
 	n.Asked(approval("ap-1"), "read", always)
 	<-tried
 	<-tried
@@ -202,6 +220,23 @@ func TestNeverAnswers(t *testing.T) {
 	}
 }
 
+// An answer without an end is a yes by its status, and is not read to its end.
+func TestEndlessAnswer(t *testing.T) {
+	s, pool := server(t, func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+				return
+			}
+		}
+	})
+	n, l := open(t, notify.Options{Roots: pool, Linger: time.Minute, Hooks: []notify.Hook{{Name: "a", URL: s.URL, Secret: word(whsec(oldKey))}}})
+	n.Asked(approval("ap-1"), "read", always)
+	n.Close()
+	if n.Counts() != (notify.Counts{Delivered: 1}) {
+		t.Errorf("%+v, %s", n.Counts(), l)
+	}
+}
+
 // What people have answered, and what a receiver wants no more of, is not sent again.
 func TestRetriesEnd(t *testing.T) {
 	var tries atomic.Int32
@@ -229,8 +264,31 @@ func TestRetriesEnd(t *testing.T) {
 			<-answered
 		}
 		n.Close()
-		if tries.Load() != tt.want || n.Counts() != (notify.Counts{GivenUp: 1}) || strings.Contains(l.String(), "no time left") {
+		if tries.Load() != tt.want || n.Counts() != (notify.Counts{GivenUp: 1}) || strings.Contains(l.String(), "before the process ended") {
 			t.Errorf("%s: %d tries, %+v, %s", name, tries.Load(), n.Counts(), l)
+		}
+	}
+}
+
+// badSecrets are what no hook can sign with.
+var badSecrets = map[string]func() (string, error){
+	"unreadable": func() (string, error) { return "", errors.New("no such file") },
+	"empty":      word(""),
+	"no prefix":  word(base64.StdEncoding.EncodeToString([]byte(oldKey))),
+	"not base64": word("whsec_canary!"),
+	"too short":  word(whsec("canary")),
+	"too long":   word(whsec(strings.Repeat("canary", 11))),
+	"too many":   word(strings.Repeat(whsec(oldKey)+" ", 5)),
+	"one of two": word(whsec(oldKey) + " whsec_canary"),
+}
+
+// A secret that cannot sign is known when the process starts, and not at the first
+// question.
+func TestSecretsAreCheckedAtStart(t *testing.T) {
+	for name, secret := range badSecrets {
+		_, err := notify.New(notify.Options{Hooks: []notify.Hook{{Name: "chat", URL: "https://x.example/canary", Secret: secret}}})
+		if call.CodeOf(err, "") != call.CodeSecretUnavailable || !strings.Contains(err.Error(), `"chat"`) || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -239,20 +297,17 @@ func TestRetriesEnd(t *testing.T) {
 func TestNotSent(t *testing.T) {
 	var tries atomic.Int32
 	s, pool := server(t, func(http.ResponseWriter, *http.Request) { tries.Add(1) })
-	secrets := map[string]func() (string, error){
-		"unreadable":   func() (string, error) { return "", errors.New("canary: no such file") },
-		"empty":        word(""),
-		"no prefix":    word(base64.StdEncoding.EncodeToString([]byte(oldKey))),
-		"not base64":   word("whsec_canary!"),
-		"too short":    word(whsec("canary")),
-		"too long":     word(whsec(strings.Repeat("canary", 11))),
-		"too many":     word(strings.Repeat(whsec(oldKey)+" ", 5)),
-		"one of two":   word(whsec(oldKey) + " whsec_canary"),
-		"unknown cert": word(whsec(oldKey)),
-		"nobody there": word(whsec(oldKey)),
-	}
+	secrets := maps.Clone(badSecrets)
+	secrets["unknown cert"], secrets["nobody there"] = word(whsec(oldKey)), word(whsec(oldKey))
 	for name, secret := range secrets {
-		h := notify.Hook{Name: "a", URL: s.URL, Secret: secret}
+		started := false
+		h := notify.Hook{Name: "a", URL: s.URL, Secret: func() (string, error) { // that was well when the process started
+			if !started {
+				started = true
+				return whsec(oldKey), nil
+			}
+			return secret()
+		}}
 		roots := pool
 		switch name {
 		case "unknown cert":
@@ -260,15 +315,52 @@ func TestNotSent(t *testing.T) {
 		case "nobody there":
 			h.URL = "https://127.0.0.1:1/canary"
 		}
-		n, l := open(t, notify.Options{Roots: roots, Hooks: []notify.Hook{h}, Linger: time.Minute})
+		n, l := open(t, notify.Options{Roots: roots, Hooks: []notify.Hook{h}, Linger: time.Millisecond})
 		n.Asked(approval("ap-1"), "read", always)
+		l.await(`"cause"`)
 		n.Close()
-		if n.Counts() != (notify.Counts{GivenUp: 1}) || !strings.Contains(l.String(), `"cause"`) {
+		if n.Counts() != (notify.Counts{GivenUp: 1}) || !strings.Contains(l.String(), "not announced before the process ended") {
 			t.Errorf("%s: %+v, %s", name, n.Counts(), l)
 		}
 	}
 	if tries.Load() > 0 {
 		t.Errorf("%d were sent", tries.Load())
+	}
+}
+
+// A process that ends soon after it asked still tells of the question when the
+// receiver has a moment's trouble, and says so when it could not.
+func TestCloseTriesAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fails         int32         // so many attempts are answered with 503
+		retry, linger time.Duration // an hour: by itself it would try again long after the test
+		want          notify.Counts
+	}{
+		"one fault": {1, time.Hour, time.Minute, notify.Counts{Delivered: 1}},
+		"several":   {4, 40 * time.Millisecond, time.Minute, notify.Counts{Delivered: 1}},
+		"no end":    {1 << 30, time.Hour, 20 * time.Millisecond, notify.Counts{GivenUp: 1}},
+	} {
+		var tries atomic.Int32
+		s, pool := server(t, func(w http.ResponseWriter, _ *http.Request) {
+			if tries.Add(1) <= tt.fails {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		})
+		l := &logs{more: make(chan struct{}, 1)}
+		n, err := notify.New(notify.Options{
+			Roots: pool, Linger: tt.linger, Retry: tt.retry, MaxRetry: 2 * time.Hour, Logger: zerolog.New(l),
+			Hooks: []notify.Hook{{Name: "a", URL: s.URL, Secret: word(whsec(oldKey))}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Asked(approval("ap-1"), "read", always)
+		l.await("not announced yet")
+		n.Close()
+		said := strings.Contains(l.String(), "not announced before the process ended") && strings.Contains(l.String(), "status 503")
+		if n.Counts() != tt.want || said != (tt.want.GivenUp > 0) {
+			t.Errorf("%s: %+v after %d tries, %s", name, n.Counts(), tries.Load(), l)
+		}
 	}
 }
 

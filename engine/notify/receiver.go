@@ -86,6 +86,19 @@ func newReceiver(h Hook, roots *x509.CertPool) (*receiver, error) {
 	return r, nil
 }
 
+// usable says whether the secret can sign, as it is now. The cause says where the secret
+// was looked for.
+func (r *receiver) usable() error {
+	secret, err := r.Secret()
+	if err != nil {
+		return &call.Error{Code: call.CodeSecretUnavailable, Detail: errNoWord.Error(), Err: err}
+	}
+	if _, err := sign(secret, "", "", nil); err != nil {
+		return &call.Error{Code: call.CodeSecretUnavailable, Detail: err.Error()}
+	}
+	return nil
+}
+
 func loopbackName(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
