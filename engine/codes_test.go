@@ -364,7 +364,7 @@ func (s *scene) spentBefore() error {
 		s.t.Fatal(err)
 	}
 	c := p.Unverified()
-	_, err = s.o.State.Spend(s.t.Context(), state.Spend{ID: c.ID, Now: time.Now(), Expires: c.Last(), Principals: []string{"p"}, Tool: "echo"})
+	_, err = s.o.State.Spend(s.t.Context(), state.Spend{ID: call.Digest([]byte(c.Issuer + "\x00" + c.ID)), Now: time.Now(), Expires: c.Last(), Principals: []string{"p"}, Tool: "echo"})
 	if err != nil {
 		s.t.Fatal(err)
 	}

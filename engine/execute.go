@@ -114,6 +114,10 @@ func (p *passage) most() (call.Caps, error) {
 	return caps.Meet(*p.e.o.Ceiling)
 }
 
+// spendID is the name by which the state knows that a grant is used up. What an issuer
+// calls its grants says nothing about those of others, RFC 7519 section 4.1.7.
+func spendID(c token.Claims) string { return call.Digest([]byte(c.Issuer + "\x00" + c.ID)) }
+
 // spend uses the grant up, unless it is used up or revoked.
 func (p *passage) spend(ctx context.Context, g token.Verified) error {
 	epoch, err := p.e.epochOf(ctx, g)
@@ -125,7 +129,7 @@ func (p *passage) spend(ctx context.Context, g token.Verified) error {
 		return err
 	}
 	change, err := p.e.o.State.Spend(ctx, state.Spend{
-		ID: g.ID, Now: now, Expires: g.Last(), Epoch: epoch, Principals: append([]string{p.owner}, p.actsFor()...), Tool: g.Tool.Name,
+		ID: spendID(g.Claims), Now: now, Expires: g.Last(), Epoch: epoch, Principals: append([]string{p.owner}, p.actsFor()...), Tool: g.Tool.Name,
 	})
 	switch {
 	case errors.Is(err, state.ErrSpent):

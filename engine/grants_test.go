@@ -122,7 +122,7 @@ func TestIssueAndExecute(t *testing.T) {
 	for what, diff := range map[string]string{
 		"principal": cmp.Diff(there[0].Principal, ran.Principal), "policy": cmp.Diff(there[0].Policy, ran.Policy), "tool": cmp.Diff(there[0].Tool, ran.Tool),
 		"caps":   cmp.Diff(&call.Caps{Bounds: call.Bounds{TimeoutMS: 5000, OutputBytes: 500, LogBytes: 100}}, ran.Caps),
-		"change": cmp.Diff(&call.Change{Spent: []call.Spent{{ID: grant.ID, Expires: grant.Expires.Add(token.Skew)}}}, ran.Change),
+		"change": cmp.Diff(&call.Change{Spent: []call.Spent{{ID: call.Digest([]byte("decider\x00" + grant.ID)), Expires: grant.Expires.Add(token.Skew)}}}, ran.Change),
 	} {
 		if diff != "" {
 			t.Errorf("%s: %s", what, diff)

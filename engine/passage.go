@@ -169,6 +169,10 @@ func checkPrincipal(p call.Principal, chain bool) error {
 	if !slices.Contains([]string{"jwt", "mtls", "uid", "token", "asserted"}, p.Auth.Method) {
 		return errors.New("auth method is not jwt, mtls, uid, token or asserted")
 	}
+	if strings.HasPrefix(p.ID, "uid:") && p.Auth.Method != "uid" && p.Auth.Method != "asserted" {
+		// Policies name users of the operating system so, and people who approve.
+		return errors.New("an id of a user of the operating system, by another's word than its own")
+	}
 	if len(p.Roles) > maxRoles {
 		return errors.New("more than 64 roles")
 	}

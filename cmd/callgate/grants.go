@@ -22,7 +22,7 @@ func newGrants() *cobra.Command {
 		Long: `A machine that issues grants has two keys in the directory that grants.keys in the
 configuration names: one that signs, and the next one. The executors know the public
 halves of both, as a JSON Web Key Set.`,
-		Example: "  callgate grants keys\n  callgate grants jwks > decider.jwks.json\n  callgate grants verify --jwks decider.jwks.json grant",
+		Example: "  callgate grants keys\n  callgate grants jwks --out decider.jwks.json\n  callgate grants verify --jwks decider.jwks.json grant",
 		Args:    cobra.NoArgs,
 		RunE:    needSubcommand,
 	}
@@ -81,13 +81,17 @@ func printKeys(w io.Writer, format string, ring *token.Ring) error {
 }
 
 func newGrantsJWKS() *cobra.Command {
+	var out string
 	cmd := &cobra.Command{
 		Use:   "jwks",
 		Short: "Print the public keys that executors should know now",
 		Long: `JWKS prints a JSON Web Key Set: the key that signs, the next one and, for a minute and
 a half after a rotation, the one before. Publish it where the executors look: as a
-file, or behind https.`,
-		Example: "  callgate grants jwks > decider.jwks.json",
+file, or behind https.
+
+An executor reads a file for every grant, and refuses while it is empty or half written,
+as > makes it for a moment. With --out the file is replaced whole, or left alone.`,
+		Example: "  callgate grants jwks --out decider.jwks.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ring, err := ringOf(cmd, token.OpenRing)
@@ -102,11 +106,15 @@ file, or behind https.`,
 			if err != nil {
 				return err
 			}
+			if out != "" {
+				return replaceFile(out, b)
+			}
 			_, err = cmd.OutOrStdout().Write(b)
 			return err
 		},
 	}
 	addConfigFlags(cmd)
+	cmd.Flags().StringVar(&out, "out", "", "file to replace with the set, in place of printing it")
 	return cmd
 }
 
@@ -124,7 +132,7 @@ under it is over. A key that was made less than 5 minutes ago does not sign.
 With --leaked, both keys are withdrawn at once, for they lie side by side, and two new
 ones take their places. Until the executors know the new set they still take the old
 keys, and refuse the new one: publish at once.`,
-		Example: "  callgate grants rotate && callgate grants jwks > decider.jwks.json",
+		Example: "  callgate grants rotate && callgate grants jwks --out decider.jwks.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ring, err := ringOf(cmd, token.OpenRing)
@@ -205,7 +213,7 @@ func printClaims(w io.Writer, format string, c token.Claims) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, value string) {
 		// One line, whatever stands in it: none may look like another.
-		fmt.Fprintf(t, "%s\t%s\n", name, strings.NewReplacer("\n", " ", "\t", " ").Replace(clean(value)))
+		fmt.Fprintf(t, "%s\t%s\n", name, visible(value))
 	}
 	at := func(unix int64) string { return time.Unix(unix, 0).UTC().Format(time.RFC3339) }
 	line("grant", c.ID)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/base64"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/callgate/callgate/engine/local"
 	"github.com/callgate/callgate/engine/local/project"
+	"github.com/callgate/callgate/engine/token"
 )
 
 // Neither a grant nor the arguments that it is for stand in any file of the data
@@ -164,5 +166,51 @@ func TestToolOfAGrant(t *testing.T) {
 	}
 	if got := toolOf("x"); got != "grant" {
 		t.Errorf("no grant: %q", got)
+	}
+}
+
+// Executors read the set for every grant: while it is published again, none of them
+// sees an empty one, or half of one.
+func TestJWKSIsReplacedWhole(t *testing.T) {
+	dir := t.TempDir()
+	conf, out := filepath.Join(dir, "callgate.yaml"), filepath.Join(dir, "jwks.json")
+	if err := os.WriteFile(conf, []byte("grants: {keys: keys}\nnode: n\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) {
+		t.Helper()
+		root := newRoot()
+		root.SetArgs(append(args, "--config", conf))
+		root.SetOut(io.Discard)
+		if err := root.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("grants", "keys")
+	run("grants", "jwks", "--out", out)
+	stop, read := make(chan struct{}), make(chan error, 1)
+	go func() {
+		defer close(read)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if _, err := token.ReadSet(out); err != nil {
+				read <- err
+				return
+			}
+		}
+	}()
+	for range 50 {
+		run("grants", "jwks", "--out", out)
+	}
+	close(stop)
+	if err := <-read; err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("%v, %v", info, err)
 	}
 }

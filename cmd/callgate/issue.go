@@ -165,7 +165,8 @@ func newRevoke() *cobra.Command {
 		Use:   "revoke",
 		Short: "End what was permitted, for ever",
 		Long: `Revoke acts on every call from now on, and is recorded. With --principal nobody calls
-or votes by that id or in its name; without --kind, whatever kind it is. With --tool
+or votes by that id or in its name; without --kind, whatever kind it is. An id is a
+name within a tenant: without --tenant, those of no tenant are meant. With --tool
 that tool is never called again. With --all every approval that is pending or given is
 void, and so is every grant that was issued and has not run.
 
@@ -184,7 +185,10 @@ own it ends grants that come to that executor, and nothing elsewhere.`,
 			if tool != "" {
 				what = "tool " + tool
 			} else if id != "" {
-				what = "principal " + id
+				what = "principal " + id + " of tenant " + tenant
+				if tenant == "" {
+					what = "principal " + id + " of no tenant; of one, that is another principal: name it with --tenant"
+				}
 			}
 			return withGate(cmd, func(g local.Gate) error {
 				for _, r := range list {
@@ -202,7 +206,7 @@ own it ends grants that come to that executor, and nothing elsewhere.`,
 	f := cmd.Flags()
 	f.StringVar(&id, "principal", "", "id of a principal")
 	f.StringVar(&kind, "kind", "", "their kind, with --principal: agent, user or service; all of these when absent")
-	f.StringVar(&tenant, "tenant", "", "their tenant, with --principal")
+	f.StringVar(&tenant, "tenant", "", "their tenant, with --principal; none when absent")
 	f.StringVar(&tool, "tool", "", "name of a tool")
 	f.BoolVar(&all, "all", false, "every approval, and every grant that has not run")
 	cmd.MarkFlagsOneRequired("principal", "tool", "all")

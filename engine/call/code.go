@@ -146,7 +146,7 @@ var codes = []CodeInfo{
 
 	{CodeGuestUnavailable, ClassUnavailable, "no sandbox is there to run the tool"},
 	{CodeRootUnavailable, ClassUnavailable, "a granted directory does not exist or cannot be opened"},
-	{CodeSecretUnavailable, ClassUnavailable, "a credential that the grant names cannot be read"},
+	{CodeSecretUnavailable, ClassUnavailable, "a credential that the grant or the configuration names cannot be read or used"},
 	{CodePathIsLink, ClassUnavailable, "a granted directory is reached through a link"},
 	{CodeGrantMismatch, ClassUnavailable, "the grant is for another call, or is spent"},
 	{CodeMemoryMinimum, ClassUnavailable, "the tool needs more memory to start than its grant allows"},

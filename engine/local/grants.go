@@ -2,7 +2,6 @@ package local
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -82,10 +81,11 @@ func (i GrantIssuer) keys(now func() time.Time) (token.Keys, error) {
 	}
 	u := token.URLKeys{URL: i.JWKS, Now: now}
 	if i.CA != "" {
-		var err error
-		if u.CA, err = os.ReadFile(i.CA); err != nil {
+		pem, err := readKey(i.CA)
+		if err != nil {
 			return nil, err
 		}
+		u.CA = []byte(pem)
 	}
 	return u.Keys()
 }

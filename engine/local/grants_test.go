@@ -107,6 +107,11 @@ func TestGrantsAcrossDirectories(t *testing.T) {
 func TestOpenRefusesGrants(t *testing.T) {
 	_, runner := twoPlaces(t)
 	jwks := runner.Grants.Issuers[0].JWKS
+	shared := filepath.Join(t.TempDir(), "shared.json") // that others can write
+	b, err := os.ReadFile(jwks)
+	if err := errors.Join(err, os.WriteFile(shared, b, 0o600), os.Chmod(shared, 0o666)); err != nil {
+		t.Fatal(err)
+	}
 	for name, tt := range map[string]struct {
 		grants local.Grants
 		node   string
@@ -118,6 +123,8 @@ func TestOpenRefusesGrants(t *testing.T) {
 		"no set of keys":    {local.Grants{Issuers: []local.GrantIssuer{{Name: "a", JWKS: jwks + ".none"}}}, "n", "grants: issuer"},
 		"plain http":        {local.Grants{Issuers: []local.GrantIssuer{{Name: "a", JWKS: "http://127.0.0.1/jwks"}}}, "n", "https"},
 		"no certificate":    {local.Grants{Issuers: []local.GrantIssuer{{Name: "a", JWKS: "https://127.0.0.1/jwks", CA: jwks}}}, "n", "no certificate"},
+		"anybody's keys":    {local.Grants{Issuers: []local.GrantIssuer{{Name: "a", JWKS: shared}}}, "n", "others may have written it"},
+		"anybody's CA":      {local.Grants{Issuers: []local.GrantIssuer{{Name: "a", JWKS: "https://127.0.0.1/jwks", CA: shared}}}, "n", "others may have written it"},
 		"no name for us":    {local.Grants{Issuers: []local.GrantIssuer{{Name: "a", JWKS: jwks}}}, "", "Audience"},
 		"longer than a day": {local.Grants{Keys: "", Issuers: []local.GrantIssuer{{Name: "a", JWKS: jwks}}, TTL: 1 << 50}, "n", "TTL"},
 	} {
@@ -160,4 +167,19 @@ func TestGrantsAreConfiguration(t *testing.T) {
 	if _, err := local.Dial(t.Context(), other); !errors.Is(err, local.ErrConfigDiffers) {
 		t.Errorf("Dial with another issuer = %v", err)
 	}
+}
+
+// A key by which bundles are believed is one that nobody else can put there.
+func TestOpenRefusesKeysOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	writeSmall(t, dir)
+	c, key := small(dir), filepath.Join(dir, "release.pub")
+	if err := errors.Join(os.WriteFile(key, []byte("a key"), 0o600), os.Chmod(key, 0o664)); err != nil {
+		t.Fatal(err)
+	}
+	c.Layers = []local.Layer{{Bundle: c.Bundle, Signing: &local.Signing{Scope: "x", Keys: []local.SigningKey{{ID: "release", File: key}}}}}
+	c.Bundle = ""
+	mustNotOpen(t, c, "others may have written it")
+	c.Layers[0].Signing.Keys[0].File = dir
+	mustNotOpen(t, c, "is not a regular file")
 }

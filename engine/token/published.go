@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"sync"
 	"time"
 )
@@ -43,16 +42,14 @@ func (f fileKeys) Key(_ context.Context, kid string) (ed25519.PublicKey, error) 
 	return s[kid], err
 }
 
-// ReadSet reads a JSON Web Key Set from a file.
+// ReadSet reads a JSON Web Key Set from a file. Whoever can write that file can write
+// any grant.
+//
+// # Errors
+//
+// As those of [ParseSet]; a file that the group or others can write.
 func ReadSet(name string) (Set, error) {
-	info, err := os.Stat(name) // before it is opened: opening a pipe would wait for a writer
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxSetBytes {
-		return nil, fmt.Errorf("%s: is not a file of at most %d bytes", name, maxSetBytes)
-	}
-	b, err := os.ReadFile(name)
+	b, err := readSmall(name, 0, othersWrite)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,7 +17,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"golang.org/x/sys/unix"
 
 	"github.com/callgate/callgate/engine/internal/durable"
 )
@@ -69,7 +67,8 @@ type retired struct {
 //
 // # Errors
 //
-// [fs.ErrNotExist] when [MakeRing] made none there yet; keys that others can read.
+// [fs.ErrNotExist] when [MakeRing] made none there yet; keys that others can read, or a
+// directory that they can write.
 func OpenRing(dir string, now func() time.Time) (*Ring, error) {
 	if now == nil {
 		now = time.Now
@@ -258,7 +257,7 @@ func sweep(dir string, is ring) error {
 }
 
 func readRing(dir string) (ring, error) {
-	b, err := readPrivate(filepath.Join(dir, ringName))
+	b, err := readPrivate(dir, ringName)
 	if err != nil {
 		return ring{}, err
 	}
@@ -293,7 +292,7 @@ func makeKey(dir string) (kid string, err error) {
 
 func readKey(dir, kid string) (ed25519.PrivateKey, error) {
 	name := filepath.Join(dir, kid+keySuffix)
-	b, err := readPrivate(name)
+	b, err := readPrivate(dir, kid+keySuffix)
 	if err != nil {
 		return nil, err
 	}
@@ -310,24 +309,4 @@ func readKey(dir, kid string) (ed25519.PrivateKey, error) {
 		return nil, fmt.Errorf("%s: is another key than its name says", name)
 	}
 	return key, nil
-}
-
-// readPrivate reads a small file that nobody else can read.
-func readPrivate(name string) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxSetBytes {
-		return nil, fmt.Errorf("%s: is not a file of at most %d bytes", name, maxSetBytes)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s: mode is %#o, so others may have read it; want 0600", name, info.Mode().Perm())
-	}
-	return io.ReadAll(f)
 }

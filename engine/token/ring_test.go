@@ -201,7 +201,8 @@ func TestRingRefuses(t *testing.T) {
 		"a broken ring": func(dir, _ string) error {
 			return os.WriteFile(filepath.Join(dir, "ring.json"), []byte(`{"current":"../x"}`), 0o600)
 		},
-		"an open ring": func(dir, _ string) error { return os.Chmod(filepath.Join(dir, "ring.json"), 0o644) },
+		"a directory that others can write": func(dir, _ string) error { return os.Chmod(dir, 0o770) },
+		"an open ring":                      func(dir, _ string) error { return os.Chmod(filepath.Join(dir, "ring.json"), 0o644) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "keys")

@@ -90,6 +90,15 @@ func TestFileKeys(t *testing.T) {
 	if k, err := token.FileKeys(t.TempDir()).Key(t.Context(), kid); k != nil || err == nil {
 		t.Errorf("a directory: %v, %v", k, err)
 	}
+	// Whoever can write the file can write any grant, so nobody else may.
+	for mode, want := range map[os.FileMode]bool{0o644: true, 0o440: true, 0o664: false, 0o602: false} {
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+		if k, err := keys.Key(t.Context(), kid); (k != nil) != want || (err == nil) != want || err != nil && !strings.Contains(err.Error(), "others may have written it") {
+			t.Errorf("mode %#o: %v, %v", mode, k, err)
+		}
+	}
 }
 
 // published is a server of a set of keys.
