@@ -18,14 +18,16 @@ func TestAccount(t *testing.T) {
 		next        int64
 		want        error
 	}{
-		{"first slice", meter.Account{Budget: 100, Slice: 30}, -5, 1, 30, nil},
-		{"last slice", meter.Account{Budget: 100, Slice: 30}, -80, 1, 20, nil},
+		{"first slice", meter.Account{Budget: 100, Slice: 30}, -5, 1, 25, nil},
+		{"middle of a slice", meter.Account{Budget: 1000, Slice: 30}, -80, 1, 10, nil},
+		{"end of a slice", meter.Account{Budget: 1000, Slice: 30}, -90, 1, 30, nil},
+		{"last slice", meter.Account{Budget: 100, Slice: 30}, -95, 1, 5, nil},
 		{"exactly the budget", meter.Account{Budget: 100, Slice: 30}, -100, 0, 0, nil},
 		{"one over", meter.Account{Budget: 100, Slice: 30}, -101, 1, 0, meter.ErrFuel},
 		{"stack", meter.Account{Budget: 100}, 10, -1, 0, meter.ErrStack},
 		{"both", meter.Account{}, -10, -1, 0, meter.ErrStack},
 		{"zero", meter.Account{}, -1, 1, 0, meter.ErrFuel},
-		{"default slice", meter.Account{Budget: 1 << 40}, -1, 1, meter.DefaultSlice, nil},
+		{"default slice", meter.Account{Budget: 1 << 40}, -1, 1, meter.DefaultSlice - 1, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -74,8 +76,8 @@ func ExampleAccount() {
 	fmt.Println(a.Yield(-20, 1)) // and the rest
 	fmt.Println("used", a.Used(-20))
 	// Output:
-	// 1000 <nil>
-	// 489 <nil>
+	// 999 <nil>
+	// 490 <nil>
 	// 0 out of fuel
 	// used 1520
 }

@@ -24,6 +24,7 @@ type edit struct {
 	at, end int
 	kind    editKind
 	a       uint32
+	loop    int // the innermost loop around it
 }
 
 type editKind uint8
@@ -32,18 +33,35 @@ const (
 	charge   editKind = iota // charge region a
 	enter                    // charge region a, then look at fuel and stack
 	loop                     // charge region a, then look at fuel
-	call                     // call function a, weighed
-	indirect                 // the call instruction as it was, weighed
-	refFunc                  // ref.func a
+	loopEnd                  // what the loop of region a does without fuel
+	branch                   // the branch as it was, to label a
+	branches                 // br_table to labels[a:], the first of which is their number
+	exit                     // put the fuel back if loop a is not calm
+	call                     // call function a, with what stack is left
+	callHost                 // call function a, with fuel that is not negative
+	indirect                 // the call instruction as it was, likewise
+	refFunc                  // the reference in item a of the injected table
 	bulk                     // charge by the top of the stack, rate a, then the instruction as it was
+	chunked                  // the same in bytes, and if that takes long, helper a
 )
 
 // frame is an open block.
 type frame struct {
 	op     byte
-	region int   // to go on with after it
+	region int   // to go on with after it, for loops that of the loop
 	from   int64 // branches to it
 	last   int   // where the last one is
+	label  int   // depth of its label in the rewritten function
+	loop   int   // innermost loop that a branch to it leads into
+}
+
+// loopInfo is a loop; loop 0 stands for the function.
+type loopInfo struct {
+	parent int
+
+	// A calm loop calls nothing and does nothing that is charged by size, so that
+	// fuel can be kept in a local within it. So are the loops in it.
+	calm bool
 }
 
 // body rewrites one function at a time. Its slices are used again.
@@ -51,16 +69,25 @@ type body struct {
 	regions []region
 	edits   []edit
 	frames  []frame
+	nests   []loopInfo
+	labels  []uint32
 	out     []byte
 
-	cur   int   // region of the next instruction
-	nest  int   // open loops
-	loops int   // most open loops
-	joins int   // places where the engine settles every local: blocks, arms, targets of tables
-	fans  int64 // squares of how many branches lead to each
-	extra int   // values beyond the first that instructions give
-	vecs  int   // vector instructions
-	bulks bool
+	cur    int   // region of the next instruction
+	in     int   // innermost open loop
+	depth  int   // open blocks of the rewritten function
+	nest   int   // open loops
+	loops  int   // most open loops
+	joins  int   // places where the engine settles every local: blocks, arms, targets of tables
+	blocks int   // of code, as the engine sees it
+	fans   int64 // squares of how many branches lead to each
+	extra  int   // values beyond the first that instructions give
+	vecs   int   // vector instructions
+	calls  int   // calls of the guest's functions
+	bulks  int   // operations that are charged by size
+
+	known   int   // place after an i32.const
+	literal int32 // its value
 }
 
 // rewrite gives the new body, valid until the next call. Errors are in r.
@@ -83,10 +110,10 @@ func (f *body) rewrite(m *module, r *reader, t FuncType) []byte {
 		return nil
 	}
 	code := r.i
-	*f = body{regions: f.regions[:0], edits: f.edits[:0], frames: f.frames[:0], out: f.out[:0]}
+	*f = body{regions: f.regions[:0], edits: f.edits[:0], frames: f.frames[:0], nests: f.nests[:0], labels: f.labels[:0], out: f.out[:0]}
 	locals := len(t.Params) + total
 	f.scan(m, r, t, locals)
-	if m.addWork(r, int64(f.joins)*int64(locals+1), f.fans*int64(locals+1)); r.err != nil {
+	if m.addWork(r, int64(f.joins)*int64(locals+1), f.fans*int64(locals+1), int64(f.blocks)); r.err != nil {
 		return nil
 	}
 	// Children come after their parents, so this settles chains.
@@ -96,25 +123,64 @@ func (f *body) rewrite(m *module, r *reader, t FuncType) []byte {
 			g.cost = 0
 		}
 	}
-	e := emitter{
-		out:   f.out,
-		fuel:  uint32(m.globals),
-		stack: uint32(m.globals + 1),
-		yield: uint32(m.imported),
-		size:  uint32(locals),
-		items: int64(m.limits.TableItems),
-	}
-	if f.bulks {
-		// A local of ours comes after the guest's: whatever index the guest
-		// writes was checked against its own.
-		e.out = append(appendU32(e.out, groups+1), r.b[start:code]...)
-		e.out = append(e.out, 1, tI32)
-	} else {
-		e.out = append(appendU32(e.out, groups), r.b[start:code]...)
-	}
-	e.edit(f, r.b, code, f.weight(t, locals, len(r.b)-code))
+	e := emitter{injected: m.injected(), out: f.out, items: int64(m.limits.TableItems), weight: f.weight(t, locals, len(r.b)-code)}
+	e.deep = f.calls > 0 || e.weight > maxLeaf
+	e.asks = f.calls > 0 || f.straight() > maxStraight
+	e.wary = f.calls > maxCalls
+	f.declare(&e, r.b[start:code], groups, locals)
+	e.edit(f, r.b, code)
 	f.out = e.out
 	return e.out
+}
+
+const (
+	// maxLeaf bounds what a function that calls nothing of the guest may weigh to be
+	// left out of the looks at the stack, and maxStraight what it may cost to be left
+	// out of those at fuel: three instructions can touch a new page of memory, which
+	// takes the system a microsecond or two.
+	maxLeaf     = 256
+	maxStraight = 64
+
+	// maxCalls is how many calls of such functions, written one after the other,
+	// may come between two looks. A function with more looks before each.
+	maxCalls = 1_000
+)
+
+// straight is what the function costs at most outside of loops, which look for
+// themselves.
+func (f *body) straight() (sum int64) {
+	for _, x := range f.edits {
+		if x.loop == 0 && (x.kind == charge || x.kind == enter) {
+			sum += f.regions[x.a].cost
+		}
+	}
+	return sum
+}
+
+// declare writes the declarations of locals. Ours come after the guest's:
+// whatever index the guest writes was checked against its own.
+func (f *body) declare(e *emitter, guests []byte, groups, locals int) {
+	var ours []byte
+	next := uint32(locals)
+	add := func(typ byte) uint32 {
+		ours = append(ours, 1, typ)
+		next++
+		return next - 1
+	}
+	if e.deep {
+		e.room = add(tI64)
+	}
+	for _, l := range f.nests {
+		if l.calm {
+			e.left = add(tI64)
+			break
+		}
+	}
+	if f.bulks > 0 {
+		e.size = add(tI32)
+	}
+	e.out = append(appendU32(e.out, groups+len(ours)/2), guests...)
+	e.out = append(e.out, ours...)
 }
 
 // weight estimates the engine's stack frame of a function, in bytes; locals

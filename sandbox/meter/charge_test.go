@@ -44,7 +44,8 @@ func TestNoPathIsFree(t *testing.T) {
 }
 
 type generator struct {
-	t *rapid.T
+	t     *rapid.T
+	calls bool // of functions 0 to 4 but 1, and of items 0 to 3 of a table
 }
 
 // count adds the number of instructions of b, with its own, to the count.
@@ -71,6 +72,12 @@ func (g *generator) block(b []byte, depth int) []byte {
 func (g *generator) statement(depth int) []byte {
 	label := func() byte { return byte(g.pick("label", depth+1)) }
 	kind := g.pick("kind", 9)
+	if g.calls && kind > 5 && g.pick("call", 2) == 0 {
+		if g.pick("indirect", 2) == 0 {
+			return slices.Concat(decide(4), []byte{0x11, 0, 0})
+		}
+		return count(1, []byte{0x10, byte([]int{0, 2, 3, 4}[g.pick("function", 4)])})
+	}
 	if depth >= 5 && kind < 4 {
 		kind = 4
 	}
@@ -106,7 +113,9 @@ func sleb(v int64) (b []byte) {
 	}
 }
 
-// What a run costs, in numbers: so that a change of the scheme is seen.
+// What a run costs, in numbers: so that a change of the scheme is seen. The host's
+// call costs 16, which pays for as much of the function's entry: one and 15
+// instructions that stand before each body.
 func TestCosts(t *testing.T) {
 	pair := section(1, void, []byte{0x60, 2, 0x7f, 0x7f, 2, 0x7f, 0x7f})
 	tests := []struct {
@@ -116,7 +125,7 @@ func TestCosts(t *testing.T) {
 	}{
 		{"nothing", nil, 1},
 		{"block that passes four values", []byte{0x41, 0, 0x41, 0, 0x02, 1, 0x0b, 0x1a, 0x1a}, 1 + 2 + 4},
-		{"call that passes four values, twice counted", []byte{0x41, 0, 0x41, 0, 0x10, 1, 0x1a, 0x1a}, 1 + 2 + 1 + 4 + (1 + 4 + 2)},
+		{"call that passes four values, twice counted", []byte{0x41, 0, 0x41, 0, 0x10, 1, 0x1a, 0x1a}, 1 + 2 + 1 + 4 + 16},
 		{"one instruction and its drop", []byte{0x41, 0, 0x1a}, 2},
 		{"loop of one pass", []byte{0x03, 0x40, 0x0b}, 2},
 		{"small arm not taken", []byte{0x41, 0, 0x04, 0x40, 0x41, 0, 0x1a, 0x0b}, 4},
@@ -127,21 +136,24 @@ func TestCosts(t *testing.T) {
 			slices.Repeat([]byte{0x41, 0, 0x1a}, 10), []byte{0x0c, 1, 0x0b}, // case 0
 			slices.Repeat([]byte{0x41, 0, 0x1a}, 12), []byte{0x0c, 0, 0x0b}), // case 1
 			1 + 2 + 13},
-		{"ref.func", []byte{0xd2, 0, 0x1a}, 1 + 1 + 64},
+		{"ref.func", []byte{0xd2, 0, 0x1a}, 1 + 1},
+		{"call of a longer function", []byte{0x10, 2}, 1 + 1 + 16 + (1 + 20 - 16)},
 	}
+	one := []byte{0x41, 0, 0x1a}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHost(t, 1<<40)
-			m, err := h.start(t, rewrite(t, build(pair, section(3, []byte{0}, []byte{1}), export,
-				section(10, code(tt.body...), code(0x20, 0, 0x20, 1)))).Wasm, wazero.NewModuleConfig())
+			m, err := h.start(t, rewrite(t, build(pair, section(3, []byte{0}, []byte{1}, []byte{0}), export,
+				section(10, code(slices.Concat(slices.Repeat(one, 15), tt.body)...), code(0x20, 0, 0x20, 1),
+					code(slices.Repeat(one, 20)...)))).Wasm, wazero.NewModuleConfig())
 			if err != nil {
 				t.Fatal(err)
 			}
 			if _, err := m.ExportedFunction("_start").Call(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if got := h.used(m); got != tt.want {
-				t.Errorf("used %d, want %d", got, tt.want)
+			if got := h.used(m); got != 15+tt.want {
+				t.Errorf("used %d, want %d", got, 15+tt.want)
 			}
 		})
 	}

@@ -57,11 +57,18 @@ func FuzzRewrite(f *testing.F) {
 		ctx := context.Background()
 		r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().WithCoreFeatures(api.CoreFeaturesV2))
 		defer r.Close(ctx)
-		if _, err := r.CompileModule(ctx, wasm); err != nil {
+		if _, err := r.CompileModule(ctx, bare(wasm)); err != nil {
 			return
 		}
 		if _, err := r.CompileModule(ctx, m.Wasm); err != nil {
 			t.Fatalf("wazero accepts the original and refuses it rewritten: %v", err)
+		}
+		p, err := m.Parts()
+		if err != nil {
+			t.Fatalf("Parts() = %v", err)
+		}
+		if _, err := r.CompileModule(ctx, p.Wasm); err != nil {
+			t.Fatalf("wazero accepts the original and refuses it taken apart: %v", err)
 		}
 	})
 }

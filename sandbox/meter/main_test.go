@@ -20,7 +20,11 @@ type host struct {
 	account *meter.Account
 	stopped error // why the guest was stopped
 	yields  int
+	most    int   // yields before it stops the guest, if not zero
+	lowest  int64 // fuel that it was asked with
 }
+
+var errStopped = errors.New("stopped")
 
 func newHost(tb testing.TB, budget int64) *host {
 	tb.Helper()
@@ -44,7 +48,10 @@ func newHostIn(tb failer, budget int64) *host {
 		WithCoreFeatures(api.CoreFeaturesV2).WithMemoryLimitPages(32768))
 	_, err := h.NewHostModuleBuilder(meter.ImportModule).NewFunctionBuilder().
 		WithFunc(func(fuel, stack int64) int64 {
-			h.yields++
+			if h.yields++; h.most != 0 && h.yields > h.most {
+				panic(errStopped)
+			}
+			h.lowest = min(h.lowest, fuel)
 			next, err := h.account.Yield(fuel, stack)
 			if err != nil {
 				h.stopped = err

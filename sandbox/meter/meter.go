@@ -7,25 +7,55 @@
 // bytes of module can make it allocate gigabytes or compile for minutes. So
 // the module itself is changed. The rewritten one
 //
-//   - burns fuel at each function entry and loop header, one unit for an
-//     instruction, and for bulk operations by their size before they run;
+//   - burns fuel, one unit for an instruction, 16 for a call, and for bulk
+//     operations by their size before they run;
 //   - counts the stack that its calls use;
-//   - calls the host, through one injected import, when either is used up.
+//   - calls the host, through one injected import, when either is used up, and
+//     between the chunks of bulk operations that take long.
 //
 // # The host's side
 //
 // The host links [YieldFunc] of [ImportModule], a function (fuel i64, stack i64)
 // -> i64. Negative stack: the guest recursed too deep, and the host MUST NOT
-// return. Otherwise fuel is negative: the host looks at its clock and its
-// budget and either does not return, or returns the fuel for the next slice.
-// [Account] does that arithmetic. Fuel starts at zero, so that the host is
-// asked before the first instruction, be it in a start function.
+// return. Otherwise the host looks at its clock and its budget and either does
+// not return, or returns the fuel for the next slice. [Account] does that
+// arithmetic. Fuel starts at zero, so that the host is asked before the first
+// instruction, be it in a start function.
 //
 // The fuel that is left is in the exported global [FuelGlobal]. The same module
-// with the same inputs and the same [Limits] burns the same fuel, always.
+// with the same inputs, the same [Limits] and the same slices burns the same
+// fuel, always. Whenever the guest calls a function of the host, or returns to
+// it, all that it did is paid for; a call of the host that fuel does not pay for
+// does not happen. After a trap the global may lack what a loop burned since
+// the host was last asked, less than a slice.
 //
-// After a trap or a stop [StackGlobal] is not what it was; do not call into
-// that instance again.
+// Exported functions put [StackGlobal] back when they return. After a trap or a
+// stop it is not what it was; do not call into that instance again.
+//
+// # How it is done
+//
+// The code of a function is cut into regions that run at most once each time
+// they are entered, and each is charged where it starts. Who looks whether the
+// fuel is negative is fewer: loop headers, entries of functions that call others
+// or are long, calls of the host, bulk operations, and the ends of exported
+// functions. Between two looks there is no loop, so at worst a body's straight
+// code and a thousand calls of short functions.
+//
+// Functions injected after all of the guest's, which it cannot name, ask the
+// host, do bulk operations in chunks, and wrap what is exported: the wrapper
+// pays for the call, looks, and puts the stack back.
+//
+// Everything else is for speed, and was measured on what the engine makes of it.
+// Globals are memory there, so a loop that calls nothing keeps its fuel in a
+// local and puts it back where it is left. Registers are assigned in the order
+// of the code, so what is rarely done comes last: a loop becomes
+//
+//	loop  fuel -= cost  if fuel >= 0  BODY  else  ask for cost more  br loop  end end
+//
+// in which nothing of the body is ever spilled for the sake of the call. Calls
+// pay for the first of their callee's instructions, since two charges one after
+// the other wait for the store of the first. A function reads the stack that is
+// left once, keeps it in a local, and tells it to whatever it calls.
 //
 // # What it does not do
 //
@@ -116,6 +146,11 @@ type Module struct {
 
 	// HasStart tells that instantiating runs a function of the guest.
 	HasStart bool
+
+	// NamesData tells that code copies or drops data segments. Lasting tells that
+	// it may change what is neither memory nor a global: a table, or a segment that
+	// it drops.
+	NamesData, Lasting bool
 }
 
 // Rewrite checks a module against l and returns it with metering injected. It
@@ -130,6 +165,6 @@ func Rewrite(wasm []byte, l Limits) (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &module{limits: l, sections: s}
+	m := &module{limits: l, sections: s, declared: map[uint32]bool{}, refs: map[uint32]uint32{}, wrappers: map[uint32]uint32{}, helpers: map[helperKey]uint32{}}
 	return m.rewrite()
 }

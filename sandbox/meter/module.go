@@ -16,10 +16,22 @@ type module struct {
 	globals   int // the injected globals get this index and the next
 	elements  int
 	data      int
+	segments  []uint32 // sizes of the data segments
+	hostRefs  bool     // a table may hold an imported function
+
+	extra      [][]byte // injected functions, and their types
+	extraTypes []uint32
+	wrappers   map[uint32]uint32 // guest's function -> its wrapper
+	declared   map[uint32]bool   // functions that code may have references to
+	refs       map[uint32]uint32 // those that it has references to -> their item of the injected table
+	listed     []uint32          // the items
+	helpers    map[helperKey]uint32
+	passed     int // parameters that wrappers pass on
 
 	allLocals int
 	work      int64 // see Limits.Work
 	fans      int64 // see Limits.Fans
+	blocks    int64 // sum of squares, see Limits.Blocks
 	body      body
 }
 
@@ -57,6 +69,12 @@ func (m *module) rewrite() (*Module, error) {
 		}
 		s[step.id] = b
 	}
+	if len(m.extra) > 0 {
+		s[secFunction], s[secCode] = m.withExtra(s[secFunction], s[secCode])
+	}
+	if len(m.listed) > 0 {
+		s[secTable], s[secElement] = m.withRefs(s[secTable], s[secElement])
+	}
 	size := 8
 	for _, b := range s {
 		size += len(b) + 6
@@ -81,6 +99,12 @@ func (m *module) shift(i uint32) uint32 {
 		return i + 1
 	}
 	return i
+}
+
+// declare notes a function that a reference may be to.
+func (m *module) declare(i uint32) {
+	m.declared[i] = true
+	m.hostRefs = m.hostRefs || int(i) < m.imported
 }
 
 func (m *module) typeOf(fn uint32) FuncType { return m.types[m.funcTypes[fn]] }
@@ -116,8 +140,8 @@ func (m *module) typeSection(r *reader) []byte {
 		t.Params, t.Results = append([]byte(nil), t.Params...), append([]byte(nil), t.Results...)
 		m.types = append(m.types, t)
 	}
-	b := append(appendU32(nil, n+1), r.b[start:r.i]...)
-	return append(b, 0x60, 2, tI64, tI64, 1, tI64) // yield
+	b := append(appendU32(nil, n+4), r.b[start:r.i]...)
+	return append(b, injectedTypes...)
 }
 
 func (m *module) importSection(r *reader) []byte {
@@ -265,6 +289,9 @@ func (m *module) globalSection(r *reader) []byte {
 		b = append(b, r.b[at:r.i]...)
 		b = m.constExpr(r, b)
 	}
+	if len(m.funcTypes) > m.imported {
+		m.injectAsk()
+	}
 	b = append(b, tI64, 1, opI64Const, 0, opEnd) // no fuel: the host is asked first
 	b = append(b, tI64, 1, opI64Const)
 	return append(appendS64(b, m.limits.Stack), opEnd)
@@ -290,6 +317,7 @@ func (m *module) constExpr(r *reader, b []byte) []byte {
 	case opRefFunc:
 		i := r.index(len(m.funcTypes))
 		if r.err == nil && r.byte() == opEnd {
+			m.declare(i)
 			return append(appendU32(append(b, opRefFunc), m.shift(i)), opEnd)
 		}
 		r.fail(ExtendedConst, "")
@@ -333,7 +361,8 @@ func (m *module) exportSection(r *reader) []byte {
 			i = r.index(len(m.funcTypes))
 			if r.err == nil {
 				e.Type = m.typeOf(i)
-				i = m.shift(i)
+				m.declare(i)
+				i = m.wrapper(r, i)
 			}
 		case Table:
 			i = r.index(m.tables)
@@ -365,18 +394,30 @@ func (m *module) memories() int {
 
 func (m *module) startSection(r *reader) []byte {
 	m.out.HasStart = true
-	return appendU32(nil, m.shift(r.index(len(m.funcTypes))))
+	i := r.index(len(m.funcTypes))
+	if r.err != nil {
+		return nil
+	}
+	if t := m.typeOf(i); len(t.Params)+len(t.Results) > 0 {
+		r.fail(Malformed, "the start function has parameters or results") // the host may call it instead of the engine
+		return nil
+	}
+	return appendU32(nil, m.wrapper(r, i))
 }
 
 // addWork adds what a function costs the engine's compiler beyond its size, and
 // refuses it when it or all of them together cost too much.
-func (m *module) addWork(r *reader, work, fans int64) {
+func (m *module) addWork(r *reader, work, fans, blocks int64) {
 	m.work += work
 	m.fans += fans
+	m.blocks += blocks * blocks
 	if most := int64(m.limits.Work); work > most/8 || m.work > most {
 		r.fail(TooMuchWork, limitText("joins times locals", uint64(max(m.work, 8*work)), m.limits.Work))
 	}
 	if most := int64(m.limits.Fans); fans > most/32 || m.fans > most {
 		r.fail(TooMuchWork, limitText("squares of branches to one place times locals", uint64(max(m.fans, 32*fans)), m.limits.Fans))
+	}
+	if most := int64(m.limits.Blocks); blocks > most || m.blocks > 8*most*most {
+		r.fail(TooMuchWork, limitText("blocks in a function, or as many in some", uint64(blocks), m.limits.Blocks))
 	}
 }

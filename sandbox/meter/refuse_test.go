@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/callgate/callgate/sandbox/meter"
@@ -85,6 +86,8 @@ func TestRefusesToNameTheInjected(t *testing.T) {
 		{"exported stack", in(section(7, cat(str("f"), []byte{3, 1})), end), meter.BadIndex},
 		{"call past the last", in(body(0x10, 1)), meter.BadIndex},
 		{"ref.func past the last", in(body(0xd2, 1, 0x1a)), meter.BadIndex},
+		{"ref.func that nothing declares", in(body(0xd2, 0, 0x1a)), meter.Malformed},
+		{"start with parameters", build(section(1, []byte{0x60, 1, 0x7f, 0}), section(3, []byte{0}), raw(8, []byte{0}), end), meter.Malformed},
 		{"exported function past the last", in(section(7, cat(str("f"), []byte{0, 1})), end), meter.BadIndex},
 		{"element past the last", in(table, section(9, []byte{0, 0x41, 0, 0x0b, 1, 1}), end), meter.BadIndex},
 		{"element expression past the last", in(table, section(9, []byte{4, 0x41, 0, 0x0b, 1, 0xd2, 1, 0x0b}), end), meter.BadIndex},
@@ -179,6 +182,24 @@ func TestLimits(t *testing.T) {
 	many := func(id byte, n uint64, item ...byte) []byte {
 		return raw(id, cat(uleb(n), bytes.Repeat(item, int(n))))
 	}
+	imports := func(n int) []byte {
+		return build(types, section(2, slices.Repeat([][]byte{cat(str("m"), str("x"), []byte{0, 0})}, n)...))
+	}
+	exports := func(n int, params int) []byte {
+		var names [][]byte
+		for i := range n {
+			names = append(names, cat(str(strconv.Itoa(i)), []byte{0}, uleb(uint64(i))))
+		}
+		typ := cat([]byte{0x60}, uleb(uint64(params)), bytes.Repeat([]byte{0x7f}, params), []byte{0})
+		return build(section(1, typ), many(3, uint64(n), 0), section(7, names...), many(10, uint64(n), 2, 0, 0x0b))
+	}
+	elements := func(n uint64) []byte {
+		return build(types, funcs, section(9, cat([]byte{1, 0}, uleb(n), make([]byte, n))), section(10, code()))
+	}
+	padded := func(n int) []byte { // a module of this size
+		b := build(raw(0, cat(str("pad"), make([]byte, n-len(magic)-9))))
+		return append(b, make([]byte, n-len(b))...)
+	}
 	functions := func(n uint64) []byte {
 		return build(types, many(3, n, 0), many(10, n, 2, 0, 0x0b))
 	}
@@ -189,27 +210,52 @@ func TestLimits(t *testing.T) {
 	}{
 		{"5e8 exports in 21 bytes", build(raw(7, uleb(500_000_000))), meter.TooManyExports},
 		{"exports of no bytes", build(raw(7, uleb(9_999))), meter.Malformed},
+		{"4e9 names of locals in a section that is dropped", build(types, funcs, section(10, code()),
+			raw(0, cat(str("name"), []byte{2, 8, 1, 0}, uleb(huge), []byte{0}))), ""},
 		{"4e9 locals in 42 bytes", locals(4_000_000_000, 1), meter.TooManyLocals},
 		{"locals", locals(50_000, 1), ""},
 		{"one local more", locals(50_001, 1), meter.TooManyLocals},
 		{"locals that wrap", build(types, funcs, section(10, withLocals(cat([]byte{2}, uleb(huge), []byte{0x7f}, uleb(2), []byte{0x7f})))), meter.TooManyLocals},
 		{"locals of all functions", locals(50_000, 101), meter.TooManyLocals},
-		{"arms over few locals", over(64, 7_000, 1, diamond...), ""},
-		{"arms over many", over(1_000, 7_000, 1, diamond...), meter.TooMuchWork},
-		{"arms in many functions", over(64, 7_000, 10, diamond...), meter.TooMuchWork},
+		{"arms over few locals", over(64, 3_900, 1, diamond...), ""},
+		{"arms over many", over(1_000, 3_900, 1, diamond...), meter.TooMuchWork},
+		{"arms in many functions", over(100, 3_300, 14, diamond...), meter.TooMuchWork},
+		{"blocks", over(1, 3_999, 1, diamond...), ""},
+		{"more blocks", over(1, 4_000, 1, diamond...), meter.TooMuchWork},
+		{"blocks in some functions", over(1, 3_999, 8, diamond...), ""},
+		{"blocks in more", over(1, 3_999, 9, diamond...), meter.TooMuchWork},
 		{"branches to one place", over(200, 200, 1, leave...), ""},
 		{"more of them", over(1_000, 1_000, 1, leave...), meter.TooMuchWork},
 		{"branches in many functions", over(200, 200, 65, leave...), meter.TooMuchWork},
+		{"module", padded(32 << 20), ""},
+		{"one byte more of it", padded(32<<20 + 1), meter.ModuleTooLarge},
 		{"4e9 types", build(raw(1, uleb(huge))), meter.TooManyTypes},
+		{"types", build(many(1, 10_000, void...)), ""},
+		{"one type more", build(many(1, 10_001, void...)), meter.TooManyTypes},
+		{"most parameters", build(section(1, cat([]byte{0x60}, uleb(1000), bytes.Repeat([]byte{0x7f}, 1000), []byte{0}))), ""},
 		{"parameters", build(section(1, cat([]byte{0x60}, uleb(1001), bytes.Repeat([]byte{0x7f}, 1001), []byte{0}))), meter.TooManyParams},
 		{"results", build(section(1, cat([]byte{0x60, 0}, uleb(1001), bytes.Repeat([]byte{0x7f}, 1001)))), meter.TooManyParams},
 		{"4e9 imports", build(types, raw(2, uleb(huge))), meter.TooManyImports},
+		{"imports", imports(10_000), ""},
+		{"one import more", imports(10_001), meter.TooManyImports},
+		{"exports", exports(10_000, 0), ""},
+		{"one export more", exports(10_001, 0), meter.TooManyExports},
+		{"exports of functions with many parameters", exports(100, 1_000), ""},
+		{"more of those", exports(101, 1_000), meter.TooManyExports},
 		{"4e9 functions", build(types, raw(3, uleb(huge))), meter.TooManyFunctions},
 		{"4e9 bodies", build(types, raw(10, uleb(huge))), meter.TooManyFunctions},
 		{"functions", functions(100_000), ""},
 		{"one function more", functions(100_001), meter.TooManyFunctions},
 		{"4e9 globals", build(raw(6, uleb(huge))), meter.TooManyGlobals},
 		{"one global more", build(many(6, 10_001, 0x7f, 0, 0x41, 0, 0x0b)), meter.TooManyGlobals},
+		{"globals", build(many(6, 10_000, 0x7f, 0, 0x41, 0, 0x0b)), ""},
+		{"element segments", build(types, many(9, 10_000, 1, 0, 0)), ""},
+		{"one segment more", build(types, many(9, 10_001, 1, 0, 0)), meter.TooManyElements},
+		{"items of elements", elements(1 << 17), ""},
+		{"one of them more", elements(1<<17 + 1), meter.TooManyElementItems},
+		{"data segments", build(many(11, 100_000, 1, 0)), ""},
+		{"one of those more", build(many(11, 100_001, 1, 0)), meter.TooManyData},
+		{"most locals of all functions", locals(50_000, 100), ""},
 		{"4e9 element segments", build(raw(9, uleb(huge))), meter.TooManyElements},
 		{"4e9 items", build(types, funcs, section(9, cat([]byte{1, 0}, uleb(huge)))), meter.TooManyElementItems},
 		{"4e9 data segments", build(raw(11, uleb(huge))), meter.TooManyData},
@@ -221,22 +267,27 @@ func TestLimits(t *testing.T) {
 		{"one item more in two tables", build(section(4, cat([]byte{0x70, 0}, uleb(1<<20)), []byte{0x70, 0, 1})), meter.TableTooLarge},
 		{"body", one(bytes.Repeat([]byte{1}, 128<<10-2)...), ""},
 		{"one byte more", one(bytes.Repeat([]byte{1}, 128<<10-1)...), meter.BodyTooLarge},
-		{"body that grows", one(bytes.Repeat([]byte{0x03, 0x40, 0x0b}, 40_000)...), meter.BodyTooLarge},
+		{"body that grows", one(bytes.Repeat([]byte{0x10, 0}, 50_000)...), meter.BodyTooLarge},
 		{"nesting", nest(1000, 0x02), ""},
 		{"one block more", nest(1001, 0x02), meter.NestingTooDeep},
 		{"loops", nest(256, 0x03), ""},
 		{"one loop more", nest(257, 0x03), meter.LoopsTooDeep},
+		{"5,000 loops in each other", nest(5_000, 0x03), meter.LoopsTooDeep},
+		{"40,000 blocks in each other", nest(40_000, 0x02), meter.NestingTooDeep},
+		{"20,000 ifs in a row", one(bytes.Repeat([]byte{0x41, 0, 0x04, 0x40, 0x0b}, 20_000)...), meter.TooMuchWork},
+		{"10,000 loops in a row", one(bytes.Repeat([]byte{0x03, 0x40, 0x0b}, 10_000)...), meter.TooMuchWork},
 		{"br_table", brTable(16_384), ""},
 		{"one target more", brTable(16_385), meter.BrTableTooLarge},
 		{"br_table of 4e9", one(slices.Concat([]byte{0x41, 0, 0x0e}, uleb(huge))...), meter.BrTableTooLarge},
 	}
+	slow := []string{"functions", "blocks in some functions", "most locals of all functions"} // seconds
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m, err := meter.Rewrite(tt.wasm, meter.Limits{})
 			if reason(err) != tt.want || (err == nil) != (tt.want == "") {
 				t.Fatalf("Rewrite() = %v, want %q", err, tt.want)
 			}
-			if m != nil && tt.name != "functions" && !raceEnabled { // 100,000 functions compile for long
+			if m != nil && !slices.Contains(slow, tt.name) && !raceEnabled {
 				h := newHost(t, 0)
 				if _, err := h.CompileModule(t.Context(), m.Wasm); err != nil {
 					t.Error(err)

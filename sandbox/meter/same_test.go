@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,7 +84,7 @@ func TestCommandsPrintTheSame(t *testing.T) {
 		want string
 	}{
 		{"c", func(t *testing.T) []byte { return file(t, "hello_c") }, "{\"ok\":true,\"n\":7}\n"},
-		{"go", goGuest, "[a b c] {\"a\":2,\"b\":1,\"c\":1} 54725 runtime error: index out of range [4] with length 0 10000\n"},
+		{"go", func(t *testing.T) []byte { return goGuest(t) }, "[a b c] {\"a\":2,\"b\":1,\"c\":1} 54725 runtime error: index out of range [4] with length 0 10000\n"},
 	}
 	for _, g := range guests {
 		t.Run(g.name, func(t *testing.T) {
@@ -124,10 +125,10 @@ func TestFuelIsDeterministic(t *testing.T) {
 	}
 }
 
-func goGuest(t *testing.T) []byte {
+func goGuest(t *testing.T, flags ...string) []byte {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "guest.wasm")
-	cmd := exec.Command("go", "build", "-o", out, "./testdata/goguest")
+	cmd := exec.Command("go", slices.Concat([]string{"build"}, flags, []string{"-o", out, "./testdata/goguest"})...)
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=")
 	if b, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("building the guest: %v\n%s", err, b)

@@ -5,27 +5,23 @@ const (
 	// goCost is for instructions that leave native code for Go, about 50-100 ns.
 	goCost = 64
 
-	// Bulk operations burn by their size. A byte in memory is an eighth, since
-	// a loop of 64-bit stores would burn at least that; a page grown is 1,024,
-	// half of that, since most of it is not touched at once; an item of a table
-	// is one.
-	shiftBytes = 3  // n >> 3
-	shiftPages = 10 // n << 10
+	// callPays is what a call costs beyond what it passes, about 3 ns, and what its
+	// caller pays of the entry of whatever is called, which mostly is all of it: two
+	// charges one after the other wait for each other.
+	callPays = 16
 )
 
-// Rates of bulk edits.
-const (
-	rateBytes  uint32 = iota // memory.fill, copy, init
-	rateItems                // table.fill, copy, init
-	ratePages                // memory.grow: more than there can be fails at no cost
-	rateGrowth               // table.grow: likewise
-)
+// note adds an edit.
+func (f *body) note(e edit) {
+	e.loop = f.in
+	f.edits = append(f.edits, e)
+}
 
 // open starts a new region within the current one.
 func (f *body) open(least int64, at int) {
 	f.regions = append(f.regions, region{parent: f.cur, min: least})
 	f.cur = len(f.regions) - 1
-	f.edits = append(f.edits, edit{at: at, end: at, kind: charge, a: uint32(f.cur)})
+	f.note(edit{at: at, end: at, kind: charge, a: uint32(f.cur)})
 }
 
 func (f *body) spend(n int) { f.regions[f.cur].cost += int64(n) }
@@ -37,11 +33,19 @@ func (f *body) passes(t FuncType) {
 	f.spend(len(t.Params) + len(t.Results))
 }
 
+// loud marks the open loops as not calm.
+func (f *body) loud() {
+	for i := f.in; f.nests[i].calm; i = f.nests[i].parent {
+		f.nests[i].calm = false
+	}
+}
+
 // scan reads the instructions of a body, checks what they name, and notes
 // regions and edits.
 func (f *body) scan(m *module, r *reader, t FuncType, locals int) {
 	f.regions = append(f.regions, region{cost: 1 + int64(len(t.Params)+len(t.Results))})
-	f.edits = append(f.edits, edit{at: r.i, end: r.i, kind: enter})
+	f.nests = append(f.nests, loopInfo{})
+	f.note(edit{at: r.i, end: r.i, kind: enter})
 	f.frames = append(f.frames, frame{op: opBlock})
 	dead := false // nothing falls through to here
 	for len(f.frames) > 0 && r.err == nil {
@@ -52,8 +56,9 @@ func (f *body) scan(m *module, r *reader, t FuncType, locals int) {
 			if len(f.frames) > m.limits.Nesting {
 				r.fail(NestingTooDeep, limitText("blocks", uint64(len(f.frames)), m.limits.Nesting))
 			}
-			f.block(m, r, op)
+			f.block(m, r, op, at)
 			f.joins++
+			f.blocks += 3
 			dead = false
 		case op == opElse:
 			top := &f.frames[len(f.frames)-1]
@@ -70,15 +75,20 @@ func (f *body) scan(m *module, r *reader, t FuncType, locals int) {
 			top := f.frames[len(f.frames)-1]
 			f.frames = f.frames[:len(f.frames)-1]
 			f.fans += top.from * top.from
-			if top.op == opLoop {
-				f.nest--
-			}
+			f.depth = top.label - 1
 			f.cur = top.region
+			if top.op == opLoop {
+				f.note(edit{at: at, end: at, kind: loopEnd, a: uint32(top.region)})
+				f.nest--
+				f.in = f.nests[f.in].parent
+				f.cur = f.regions[top.region].parent
+			}
 			if dead && len(f.frames) > 0 {
 				f.open(minCase, r.i)
 			}
 			dead = false
 		case op == opUnreachable || op == opReturn:
+			f.note(edit{at: at, end: at, kind: exit})
 			f.spend(1)
 			dead = true
 		case op == opBr:
@@ -86,14 +96,12 @@ func (f *body) scan(m *module, r *reader, t FuncType, locals int) {
 			f.spend(1)
 			dead = true
 		case op == opBrIf:
+			f.blocks++
 			f.branch(r, at)
 			f.spend(1)
 			f.open(minArm, r.i)
 		case op == opBrTable:
-			for range r.count(m.limits.BrTable, BrTableTooLarge, 1) + 1 {
-				f.branch(r, at)
-				f.joins++
-			}
+			f.branchTable(m, r, at)
 			f.spend(1)
 			dead = true
 		case op == opNop || op == opDrop:
@@ -107,21 +115,58 @@ func (f *body) scan(m *module, r *reader, t FuncType, locals int) {
 	}
 }
 
-// branch reads a label of the instruction at that place and notes that its frame
-// is reached from there. A table that names a label twice is one place.
+// branch reads the label of a branch.
 func (f *body) branch(r *reader, at int) {
-	d := r.index(len(f.frames))
+	d, to := f.label(r, at)
 	if r.err != nil {
 		return
 	}
-	if to := &f.frames[len(f.frames)-1-int(d)]; to.last != at {
-		to.last = at
-		to.from++
+	f.note(edit{at: at, end: at, kind: exit, a: uint32(to.loop)})
+	if n := uint32(f.depth - to.label); n != d {
+		f.note(edit{at: at, end: r.i, kind: branch, a: n})
 	}
 }
 
+func (f *body) branchTable(m *module, r *reader, at int) {
+	n := r.count(m.limits.BrTable, BrTableTooLarge, 1)
+	first := len(f.labels)
+	f.labels = append(f.labels, uint32(n))
+	out, changed := f.in, false
+	for range n + 1 {
+		d, to := f.label(r, at)
+		if r.err != nil {
+			return
+		}
+		f.joins++
+		out = min(out, to.loop) // loops are numbered from the outside in
+		f.labels = append(f.labels, uint32(f.depth-to.label))
+		changed = changed || uint32(f.depth-to.label) != d
+	}
+	f.note(edit{at: at, end: at, kind: exit, a: uint32(out)})
+	if !changed {
+		f.labels = f.labels[:first]
+		return
+	}
+	f.note(edit{at: at, end: r.i, kind: branches, a: uint32(first)})
+}
+
+// label reads a label of the instruction at that place and notes that its frame
+// is reached from there. A table that names a label twice is one place.
+func (f *body) label(r *reader, at int) (d uint32, to *frame) {
+	d = r.index(len(f.frames))
+	if r.err != nil {
+		return 0, nil
+	}
+	to = &f.frames[len(f.frames)-1-int(d)]
+	if to.last != at {
+		to.last = at
+		to.from++
+	}
+	return d, to
+}
+
 // block reads the type of a block, a loop or an if, and enters it.
-func (f *body) block(m *module, r *reader, op byte) {
+func (f *body) block(m *module, r *reader, op byte, at int) {
 	passed := FuncType{}
 	if r.left() > 0 && r.b[r.i] == blockEmpty {
 		r.i++
@@ -142,7 +187,8 @@ func (f *body) block(m *module, r *reader, op byte) {
 		}
 		passed = m.types[i]
 	}
-	f.frames = append(f.frames, frame{op: op, region: f.cur})
+	f.depth++
+	f.frames = append(f.frames, frame{op: op, region: f.cur, label: f.depth, loop: f.in})
 	switch op {
 	case opIf:
 		f.spend(1)
@@ -154,9 +200,16 @@ func (f *body) block(m *module, r *reader, op byte) {
 		if f.nest > m.limits.Loops {
 			r.fail(LoopsTooDeep, limitText("loops", uint64(f.nest), m.limits.Loops))
 		}
+		f.joins++ // the header has a branch more
+		f.blocks += 2
+		f.depth++ // the block within it
+		f.nests = append(f.nests, loopInfo{parent: f.in, calm: true})
+		f.in = len(f.nests) - 1
 		f.regions = append(f.regions, region{parent: f.cur, cost: 1})
 		f.cur = len(f.regions) - 1
-		f.edits = append(f.edits, edit{at: r.i, end: r.i, kind: loop, a: uint32(f.cur)})
+		top := &f.frames[len(f.frames)-1]
+		top.region, top.loop = f.cur, f.in
+		f.note(edit{at: at, end: r.i, kind: loop, a: uint32(f.cur)})
 		f.passes(passed)
 	default:
 		f.passes(passed)
@@ -165,20 +218,38 @@ func (f *body) block(m *module, r *reader, op byte) {
 
 // plain reads an instruction that is not of control flow.
 func (f *body) plain(m *module, r *reader, at int, op byte, locals int) {
+	m.note(op, r)
 	switch {
 	case op == opCall:
 		i := r.index(len(m.funcTypes))
-		if r.err == nil {
-			f.passes(m.typeOf(i))
-			f.edits = append(f.edits, edit{at: at, end: r.i, kind: call, a: m.shift(i)})
+		if r.err != nil {
+			return
 		}
+		f.loud()
+		f.passes(m.typeOf(i))
+		if int(i) < m.imported {
+			f.spend(goCost)
+			f.note(edit{at: at, end: r.i, kind: callHost, a: i})
+			return
+		}
+		f.spend(callPays)
+		f.calls++
+		f.note(edit{at: at, end: r.i, kind: call, a: m.shift(i)})
 	case op == opCallIndirect:
 		t := r.index(len(m.types))
 		r.index(m.tables)
-		if r.err == nil {
-			f.passes(m.types[t])
-			f.edits = append(f.edits, edit{at: at, end: r.i, kind: indirect})
+		if r.err != nil {
+			return
 		}
+		f.loud()
+		f.passes(m.types[t])
+		f.spend(callPays)
+		f.calls++
+		host := uint32(0)
+		if m.hostRefs {
+			host = 1
+		}
+		f.note(edit{at: at, end: r.i, kind: indirect, a: host})
 	case op == opSelectTyped:
 		if r.byte() != 1 {
 			r.fail(Malformed, "select")
@@ -198,7 +269,8 @@ func (f *body) plain(m *module, r *reader, at int, op byte, locals int) {
 		r.zero()
 		f.bulk(at, r.i, ratePages)
 	case op == opI32Const:
-		r.skipSigned(5)
+		f.literal = r.signed32()
+		f.known = r.i
 	case op == opI64Const:
 		r.skipSigned(10)
 	case op == opF32Const:
@@ -209,10 +281,13 @@ func (f *body) plain(m *module, r *reader, at int, op byte, locals int) {
 		r.refType()
 	case op == opRefFunc:
 		i := r.index(len(m.funcTypes))
-		if r.err == nil {
-			f.spend(goCost)
-			f.edits = append(f.edits, edit{at: at, end: r.i, kind: refFunc, a: m.shift(i)})
+		if r.err == nil && !m.declared[i] {
+			r.fail(Malformed, "reference to a function that is not declared")
 		}
+		if r.err != nil {
+			return
+		}
+		f.note(edit{at: at, end: r.i, kind: refFunc, a: m.ref(i)})
 	case op == opMisc:
 		f.misc(m, r, at)
 	case op == opVector:
@@ -222,55 +297,4 @@ func (f *body) plain(m *module, r *reader, at int, op byte, locals int) {
 	default:
 		r.refuseOp(op)
 	}
-}
-
-// misc reads the rest of an instruction after opMisc.
-func (f *body) misc(m *module, r *reader, at int) {
-	sub := r.u32()
-	rate := rateBytes
-	switch sub {
-	case 0, 1, 2, 3, 4, 5, 6, 7: // saturating conversions
-		return
-	case miscMemoryInit:
-		r.index(m.data)
-		r.zero()
-	case miscDataDrop:
-		r.index(m.data)
-		return
-	case miscMemoryCopy:
-		r.zero()
-		r.zero()
-	case miscMemoryFill:
-		r.zero()
-	case miscTableInit:
-		r.index(m.elements)
-		r.index(m.tables)
-		rate = rateItems
-	case miscElemDrop:
-		r.index(m.elements)
-		return
-	case miscTableCopy:
-		r.index(m.tables)
-		r.index(m.tables)
-		rate = rateItems
-	case miscTableGrow:
-		r.index(m.tables)
-		rate = rateGrowth
-	case miscTableSize:
-		r.index(m.tables)
-		return
-	case miscTableFill:
-		r.index(m.tables)
-		rate = rateItems
-	default:
-		r.fail(UnknownOpcode, "")
-		return
-	}
-	f.bulk(at, r.i, rate)
-}
-
-func (f *body) bulk(at, end int, rate uint32) {
-	f.spend(goCost)
-	f.bulks = true
-	f.edits = append(f.edits, edit{at: at, end: end, kind: bulk, a: rate})
 }

@@ -38,7 +38,9 @@ func (m *module) elementSection(r *reader) []byte {
 			if exprs {
 				b = m.constExpr(r, b)
 			} else {
-				b = appendU32(b, m.shift(r.index(len(m.funcTypes))))
+				i := r.index(len(m.funcTypes))
+				m.declare(i)
+				b = appendU32(b, m.shift(i))
 			}
 			if r.err != nil {
 				return nil
@@ -66,6 +68,7 @@ func (m *module) dataSection(r *reader) []byte {
 		r.fail(Malformed, "data count differs from the data section")
 	}
 	m.data = n
+	m.segments = make([]uint32, 0, n)
 	var scratch []byte
 	for range n {
 		switch flags := r.u32(); flags {
@@ -84,10 +87,12 @@ func (m *module) dataSection(r *reader) []byte {
 		if len(scratch) > 0 && scratch[0] == opRefFunc {
 			r.fail(Malformed, "offset of a data segment")
 		}
-		r.bytes(r.u32())
+		size := r.u32()
+		r.bytes(size)
 		if r.err != nil {
 			return nil
 		}
+		m.segments = append(m.segments, size)
 	}
 	return m.same(r)
 }

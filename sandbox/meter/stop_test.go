@@ -31,6 +31,8 @@ func TestStops(t *testing.T) {
 		{"memory.fill in a loop", file(t, "memfill"), meter.ErrFuel},
 		{"memory.copy in a loop", file(t, "memcopy"), meter.ErrFuel},
 		{"memory.fill without a loop", file(t, "bulkseq"), meter.ErrFuel},
+		{"memory.fill of 4 GiB, for which fuel comes before bounds", build(types, funcs, section(5, []byte{0, 1}), export,
+			section(10, code(0x41, 0, 0x41, 0, 0x41, 0x7f, 0xfc, 11, 0))), meter.ErrFuel},
 		{"memory.grow of 0 in a loop", build(types, funcs, section(5, []byte{0, 1}), export, section(10, code(
 			0x03, 0x40, 0x41, 0, 0x40, 0, 0x1a, 0x0c, 0, 0x0b))), meter.ErrFuel},
 		{"br_table in a loop", one(0x03, 0x40, 0x41, 0, 0x0e, 0, 0, 0x0b), meter.ErrFuel},
@@ -237,6 +239,25 @@ func TestStackEndsBeforeTheEngines(t *testing.T) {
 				t.Errorf("ended with %.100v, want %v", err, meter.ErrStack)
 			}
 		})
+	}
+}
+
+// A function that calls nothing is weighed too, if it is large.
+func TestLargeFramesAreWeighed(t *testing.T) {
+	large := withLocals([]byte{1, 100, 0x7e})
+	for stack, want := range map[int64]error{1_000: meter.ErrStack, 10_000: nil} {
+		m, err := meter.Rewrite(build(types, funcs, export, section(10, large)), meter.Limits{Stack: stack})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := newHost(t, 1<<40)
+		i, err := h.start(t, m.Wasm, wazero.NewModuleConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := i.ExportedFunction("_start").Call(t.Context()); !errors.Is(err, want) || (err == nil) != (want == nil) {
+			t.Errorf("with a stack of %d it ended with %v, want %v", stack, err, want)
+		}
 	}
 }
 

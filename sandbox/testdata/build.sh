@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds every guest of the tests beside its source. Needs what
-# ../guests/src/build.sh needs.
+# ../guests/src/build.sh needs, and what quickjs/build.sh does.
 set -eu
 cd "$(dirname "$0")"
 for c in *.c; do
@@ -9,3 +9,4 @@ done
 for w in *.wat; do
   wat2wasm -o "${w%.wat}.wasm" "$w"
 done
+quickjs/build.sh

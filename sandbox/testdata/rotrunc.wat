@@ -9,4 +9,4 @@
     (call $exit (i32.add (i32.add
       (call $open (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 5) (i32.const 8) (i64.const 2) (i64.const 0) (i32.const 0) (i32.const 100))
       (call $open (i32.const 3) (i32.const 0) (i32.const 8) (i32.const 7) (i32.const 1) (i64.const 2) (i64.const 0) (i32.const 0) (i32.const 100)))
-      (call $open (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 5) (i32.const 0) (i64.const 2) (i64.const 0) (i32.const 1) (i32.const 100))))))
+      (call $open (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 5) (i32.const 0) (i64.const 66) (i64.const 0) (i32.const 1) (i32.const 100))))))
