@@ -72,6 +72,7 @@ func TestEveryCodeAtItsStation(t *testing.T) {
 		{code: call.CodeArgsInexact, station: refusal, call: args(`{"n":9007199254740993}`)},
 		{code: call.CodeAssertedInvalid, station: refusal, call: func(c *call.Call) { c.Asserted = []byte("7") }},
 		{code: call.CodeToolUnknown, station: refusal, call: func(c *call.Call) { c.Tool = "nothing" }},
+		{code: call.CodeToolChanged, station: refusal, tool: "spin", do: (*scene).edited},
 		{code: call.CodeArgsSchema, station: refusal, call: args(`{"text":7}`)},
 		{code: call.CodeFactsUnparsable, station: refusal, tool: "word-count", call: args(`{"path":"/docs/../x"}`)},
 		{code: call.CodeToolKind, station: refusal, tool: "mail", call: args(`{"to":"bob"}`)},
@@ -106,9 +107,11 @@ func TestEveryCodeAtItsStation(t *testing.T) {
 		{code: call.CodeGuestUnavailable, station: starting, tool: "spin", scene: func(s *scene) { s.o.Guests = nil }},
 		{code: call.CodeRootUnavailable, station: starting, tool: "word-count", policy: reads("missing"), call: args(`{"path":"/docs/x"}`)},
 		{code: call.CodeSecretUnavailable, station: starting, tool: "fetch", policy: grants(web), call: args(`{"url":"https://api.example.com/"}`)},
+		{code: call.CodeExecUnconfined, station: starting, tool: "clean", policy: grants(call.Caps{Exec: []call.Exec{{Command: "/bin/true"}}})}, // this program does not call hostfx.Main
 		{code: call.CodePathIsLink, station: starting, tool: "word-count", policy: reads("link"), call: args(`{"path":"/docs/x"}`)},
 		{code: call.CodeGrantMismatch, station: starting, scene: (*scene).lateHost},
 		{code: call.CodeMemoryMinimum, station: starting, tool: "spin", policy: bounds(call.Bounds{MemoryBytes: 1})},
+		{code: call.CodeMemoryCeiling, station: starting, tool: "spin", policy: bounds(call.Bounds{OutputBytes: 1 << 50})},
 
 		{code: call.CodeOK, station: running},
 		{code: call.CodeToolError, station: running, scene: func(s *scene) { s.fails = errors.New("no") }},
@@ -186,6 +189,16 @@ caps:
   http: [{hosts: [api.example.com], ports: [443], methods: [GET], paths: [/], networks: [public], secret: {name: key, as: bearer}}]
 `
 
+const cleanManifest = `
+name: clean
+description: runs a command
+kind: host
+class: write
+facts: none
+input: {type: object, properties: {}, additionalProperties: false}
+caps: {exec: [{command: /bin/true, args: []}]}
+`
+
 // trapModule is (module (func (export "_start") unreachable)).
 const trapModule = "\x00asm\x01\x00\x00\x00\x01\x04\x01\x60\x00\x00\x03\x02\x01\x00\x07\x0a\x01\x06_start\x00\x00\x0a\x05\x01\x03\x00\x00\x0b"
 
@@ -199,6 +212,7 @@ type scene struct {
 	call   call.Call
 	fails  error // what the tool returns
 	panics bool
+	dir    string // of a guest
 }
 
 func newScene(t *testing.T, tool string) *scene {
@@ -220,6 +234,8 @@ func newScene(t *testing.T, tool string) *scene {
 		s.o.Tools, s.o.Host = []engine.Tool{engine.Host(countManifest, none)}, s.docs()
 	case "fetch":
 		s.o.Tools = []engine.Tool{engine.Host(fetchManifest, none)}
+	case "clean":
+		s.o.Tools = []engine.Tool{engine.Host(cleanManifest, none)}
 	case "mail":
 		s.o.Tools = []engine.Tool{engine.External(mailManifest)}
 	default:
@@ -234,9 +250,17 @@ func newScene(t *testing.T, tool string) *scene {
 		} else {
 			dir = guestTool(t, tool, "{type: object, additionalProperties: false}")
 		}
-		s.o.Tools, s.o.Guests = []engine.Tool{engine.Wasm(dir)}, guests
+		s.o.Tools, s.o.Guests, s.dir = []engine.Tool{engine.Wasm(dir)}, guests, dir
 	}
 	return s
+}
+
+// edited is a call of a tool whose module is another one by then.
+func (s *scene) edited() error {
+	if err := os.WriteFile(filepath.Join(s.dir, "m.wasm"), []byte(trapModule), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.once()
 }
 
 // docs is a host with a root that holds a link.

@@ -82,7 +82,7 @@ func (e *Engine) grant(ctx context.Context, p *passage, permit func(context.Cont
 // permit is the road up to the record: nil only if the call may run.
 func (p *passage) permit(ctx context.Context) (err error) {
 	defer p.e.caught(&err)
-	if err := p.arrive(); err != nil {
+	if err := p.arrive(ctx); err != nil {
 		return err
 	}
 	for range maxDecisions {

@@ -147,7 +147,7 @@ type Options struct {
 // Engine is the gate. Make one with [New]; it is safe for concurrent use.
 type Engine struct {
 	o     Options
-	tools map[string]*Tool
+	tools map[string]*place
 	log   zerolog.Logger
 
 	sweeper sweeper
@@ -173,12 +173,15 @@ type Engine struct {
 // An error names every missing or broken part of o at once.
 func New(o Options) (*Engine, error) {
 	ctx := context.Background()
-	e := &Engine{o: o, tools: map[string]*Tool{}, log: o.Logger}
+	e := &Engine{o: o, tools: map[string]*place{}, log: o.Logger}
 	e.stopped, e.stop = context.WithCancel(ctx)
 	if err := errors.Join(e.defaults(), e.install(ctx)); err != nil {
 		return nil, err
 	}
 	if err := e.reopen(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.recordPins(); err != nil {
 		return nil, err
 	}
 	e.sweepNext(ctx)
@@ -269,7 +272,8 @@ func (e *Engine) install(ctx context.Context) error {
 				errs = append(errs, fmt.Errorf("engine: tool %s: %w", name, err))
 			}
 		}
-		e.tools[name] = t
+		e.tools[name] = &place{}
+		e.tools[name].tool.Store(t)
 	}
 	return errors.Join(errs...)
 }

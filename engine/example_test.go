@@ -17,6 +17,7 @@ import (
 	"github.com/callgate/callgate/engine/token"
 	"github.com/callgate/callgate/hostfx"
 	"github.com/callgate/callgate/rego"
+	"github.com/callgate/callgate/sandbox"
 )
 
 const policyText = `package callgate
@@ -321,6 +322,7 @@ func exampleDir() string {
 var exampleRoot string
 
 func TestMain(m *testing.M) {
+	sandbox.Main()
 	dir, err := os.MkdirTemp("", "callgate-example-")
 	if err != nil {
 		panic(err)

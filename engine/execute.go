@@ -52,7 +52,7 @@ func (p *passage) redeem(ctx context.Context, raw string) (err error) {
 		return err
 	}
 	p.believe(g.Claims)
-	if err := p.arrive(); err != nil {
+	if err := p.arrive(ctx); err != nil {
 		return err
 	}
 	if err := p.bound(g.Claims); err != nil {
@@ -65,7 +65,7 @@ func (p *passage) redeem(ctx context.Context, raw string) (err error) {
 func (p *passage) believe(c token.Claims) {
 	p.call.Principal, p.call.Tool = clonePrincipal(principalOf(c.Principal)), c.Tool.Name
 	p.stranger = false
-	p.owner, p.tool = principalDigest(p.call.Principal, ""), p.e.tools[c.Tool.Name]
+	p.owner, p.tool = principalDigest(p.call.Principal, ""), p.e.tool(c.Tool.Name)
 	p.travels = &call.RecordGrant{ID: c.ID, Issuer: c.Issuer, Audience: c.Audience, Expires: c.Last().Add(-token.Skew).UTC()}
 }
 

@@ -59,8 +59,8 @@ type ExplainedLimit struct {
 // Explain says what would become of the call, and why, if it were made now: with
 // [Engine.Authorize] for an external tool, with [Engine.Do] for all others. It
 // takes nothing, asks nobody, runs nothing and records nothing, so the answer holds
-// only until something else happens. It may make the key of the tenant's day, as a
-// call would. The run is not tried: a directory that cannot
+// only until something else happens. It may make the key of the tenant's day, and take
+// up a tool that is being worked on, as a call would. The run is not tried: a directory that cannot
 // be opened, or a tool that fails, is found by the call itself.
 //
 // What it finds refused counts as a refused call: see Options.MaxRefusals. Nothing else
@@ -108,7 +108,7 @@ func (e *Engine) Explain(ctx context.Context, c call.Call) (*Explanation, error)
 // call come as far as its admission.
 func (p *passage) foresee(ctx context.Context) (ans state.Answer, decided bool, err error) {
 	defer p.e.caught(&err)
-	if err := p.arrive(); err != nil {
+	if err := p.arrive(ctx); err != nil {
 		return ans, false, err
 	}
 	for range maxDecisions {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"maps"
@@ -73,7 +74,7 @@ func (e *Engine) passage(c call.Call) *passage {
 	c.Principal = clonePrincipal(c.Principal) // the caller may change theirs at any time
 	p := &passage{
 		e: e, id: rand.Text(), at: e.o.Now().UTC(), call: c, owner: principalDigest(c.Principal, ""),
-		session: c.Session, tool: e.tools[c.Tool], index: -1,
+		session: c.Session, tool: e.tool(c.Tool), index: -1,
 	}
 	if p.session == "" {
 		p.session, p.known = "s-"+principalDigest(c.Principal, c.Client), true
@@ -97,7 +98,7 @@ func clonePrincipal(p call.Principal) call.Principal {
 }
 
 // arrive makes the arguments canonical and checks all that needs no policy.
-func (p *passage) arrive() error {
+func (p *passage) arrive(ctx context.Context) error {
 	if err := checkPrincipal(p.call.Principal, true); err != nil {
 		p.stranger = true
 		return &call.Error{Code: call.CodePrincipalInvalid, Detail: err.Error()}
@@ -131,6 +132,9 @@ func (p *passage) arrive() error {
 	}
 	if (p.tool.manifest.Kind == kindExternal) != p.outside {
 		return &call.Error{Code: call.CodeToolKind}
+	}
+	if err := p.current(ctx); err != nil {
+		return err
 	}
 	if err := p.tool.manifest.Check(args); err != nil {
 		return err

@@ -134,7 +134,7 @@ func (e *Engine) mask(q *Question) error {
 		}
 		q.Masked = append(q.Masked, m)
 	}
-	t := e.tools[q.Tool.Name]
+	t := e.tool(q.Tool.Name)
 	if t == nil || t.digest != q.Tool.Digest {
 		// Nobody here knows what is secret in it.
 		q.Args = []byte("null")

@@ -98,7 +98,7 @@ func (p *passage) outcomeRecord(o call.Outcome, output int, change call.Change) 
 		if err != nil {
 			p.e.log.Error().AnErr("cause", err).Str("call", p.id).Msg("no key for an effect's digest")
 		}
-		ro.Effects = append(ro.Effects, call.RecordEffect{Kind: fx.Kind, Within: fx.Within, Target: target, Code: fx.Code, Bytes: fx.Bytes, Count: fx.Count})
+		ro.Effects = append(ro.Effects, call.RecordEffect{Kind: fx.Kind, Within: fx.Within, Target: target, Code: fx.Code, Bytes: fx.Bytes, Count: fx.Count, Enforcement: fx.Enforcement})
 	}
 	r := call.Record{
 		Type: call.TypeOutcome, Time: p.e.o.Now().UTC(), Node: p.e.o.Node, Call: p.id,

@@ -25,40 +25,51 @@ type Tool struct {
 	digest   string // the pin of the whole descriptor
 	module   []byte // of wasm tools
 	pin      string // of wasm tools: the module's digest
+	source   tool.Source
+	files    *tool.Files // as they were read
 	host     func(context.Context, *hostfx.Effects, call.Args) ([]byte, error)
 	raw      bool  // host keeps within its capabilities by convention alone
 	err      error // what New will say
 }
 
 // Wasm is the tool in dir: tool.yaml beside its module. What is wrong with it is
-// an error of [New].
-func Wasm(dir string) Tool {
-	m, module, err := tool.Load(dir)
-	if err == nil && m.Kind != "wasm" {
-		err = fmt.Errorf("tool %s: kind %s in a directory of wasm tools", m.Name, m.Kind)
-	}
-	return wasm(m, module, err)
-}
+// an error of [New]. When the files change later, its calls are refused with
+// tool_changed: what ran would not be what is there.
+func Wasm(dir string) Tool { return wasm(tool.Source{Dir: dir}) }
+
+// Edited is [Wasm] for a tool that is being worked on: whatever module is there is
+// taken for the one that its tool.yaml means, on opening, and again before the next
+// call when a file has changed. Both are recorded. It pins nothing, and is for
+// writing tools alone.
+func Edited(dir string) Tool { return wasm(tool.Source{Dir: dir, Edited: true}) }
 
 // Manifested is the tool of a manifest that does not stand beside its module: the
 // text of its tool.yaml comes from elsewhere, such as a signed bundle, and dir holds
 // the module that it names, if it is of wasm. Else it is [External].
 func Manifested(manifest, dir string) Tool {
-	m, module, err := tool.LoadWith([]byte(manifest), dir)
-	switch {
-	case err == nil && m.Kind == kindExternal:
+	m, err := tool.Parse([]byte(manifest))
+	if err == nil && m.Kind == kindExternal {
 		return External(manifest)
-	case err == nil && m.Kind != "wasm":
-		err = fmt.Errorf("tool %s: kind %s, which a manifest alone cannot make", m.Name, m.Kind)
 	}
-	return wasm(m, module, err)
+	return wasm(tool.Source{Dir: dir, Manifest: []byte(manifest)})
 }
 
-func wasm(m *tool.Manifest, module []byte, err error) Tool {
+// IsWasm reports whether the tool is one that needs [Options.Guests].
+func (t Tool) IsWasm() bool { return t.module != nil }
+
+func wasm(s tool.Source) Tool {
+	f, err := tool.Read(s)
+	switch {
+	case err != nil:
+	case f.Manifest.Kind != "wasm" && s.Manifest != nil:
+		err = fmt.Errorf("tool %s: kind %s, which a manifest alone cannot make", f.Manifest.Name, f.Manifest.Kind)
+	case f.Manifest.Kind != "wasm":
+		err = fmt.Errorf("tool %s: kind %s in a directory of wasm tools", f.Manifest.Name, f.Manifest.Kind)
+	}
 	if err != nil {
 		return Tool{err: err}
 	}
-	return Tool{manifest: m, digest: m.Digest(), module: module, pin: call.Digest(module)}
+	return Tool{manifest: f.Manifest, digest: f.Manifest.Digest(), module: f.Module, pin: call.Digest(f.Module), source: s, files: f}
 }
 
 // Host is a tool written in Go. The manifest is the text of its tool.yaml. In is

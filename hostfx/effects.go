@@ -3,15 +3,10 @@ package hostfx
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"math"
-	"path"
 	"slices"
-	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/grant"
@@ -22,7 +17,8 @@ import (
 var (
 	// ErrNotGranted says that the grant does not give this: the path is below
 	// no granted directory, the directory's modes do not allow it, a link leads
-	// out of the directory, or the file is no regular file; no http entry allows
+	// out of the directory, or the file is no regular file; it has names that the
+	// call did not make and would be changed; no http entry allows
 	// the request, or its host has an address in none of the entry's networks;
 	// logging is not granted.
 	ErrNotGranted = errors.New("not granted")
@@ -32,6 +28,10 @@ var (
 
 	// ErrTooManyOpen says that the call holds as many files as it may.
 	ErrTooManyOpen = errors.New("too many open files")
+
+	// ErrQuota says that the call would write more bytes, or create more entries of
+	// directories, than it may. What was refused takes nothing of either.
+	ErrQuota = errors.New("more than the call may write")
 
 	// ErrTooLarge says that the call would move more bytes than it may. Nothing
 	// of what was too large is returned.
@@ -75,6 +75,7 @@ type Effects struct {
 	budget  budget
 	charges charges
 	lines   lines
+	quota   quota
 	depends preconditions
 
 	ctx    context.Context // the call's: ends requests, whatever context the tool gives them
@@ -97,6 +98,7 @@ func newEffects(ctx context.Context, h *Host, g grant.Grant, caps call.Caps) *Ef
 		g: g, host: h, caps: caps, ctx: ctx, cancel: cancel, depends: preconditions{list: g.Preconditions()},
 		budget:  budget{calls: or(b.Calls, math.MaxInt64), sends: b.HTTP(), receipt: b.HTTP()},
 		lines:   lines{left: or(b.LogBytes, defaultLogBytes)},
+		quota:   quota{bytes: or(b.WriteBytes, defaultWriteBytes), entries: maxEntries},
 		free:    or(b.OpenFiles, defaultOpenFiles),
 		handles: map[io.Closer]struct{}{},
 	}
@@ -115,109 +117,6 @@ func (fx *Effects) Grant() grant.Grant { return fx.g }
 
 // Dirs are the granted directories, for the sandbox to give to a guest.
 func (fx *Effects) Dirs() []*Dir { return slices.Clone(fx.dirs) }
-
-// OpenRead opens a regular file for reading. The name is
-// /<root>/<granted path>/<file>.
-func (fx *Effects) OpenRead(name string) (*File, error) {
-	h, err := fx.openAt("fs.read", name, OpenOptions{}, func(d *Dir) bool { return d.read })
-	if err != nil {
-		return nil, err
-	}
-	f, ok := h.(*File)
-	if !ok {
-		h.Close()
-		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EISDIR}
-	}
-	return f, nil
-}
-
-// ReadFile returns the content of a regular file of at most 64 MiB.
-func (fx *Effects) ReadFile(name string) ([]byte, error) {
-	f, err := fx.OpenRead(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxReadFile+1))
-	if err == nil && len(b) > maxReadFile {
-		err = &fs.PathError{Op: "read", Path: name, Err: errors.New("larger than 64 MiB")}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return b, nil
-}
-
-// List returns the entries of a directory, sorted by name. It needs the mode
-// list, and fails for a directory of more than 100,000 entries.
-func (fx *Effects) List(name string) ([]fs.DirEntry, error) {
-	h, err := fx.openAt("fs.list", name, OpenOptions{Directory: true}, func(d *Dir) bool { return d.list })
-	if err != nil {
-		return nil, err
-	}
-	defer h.Close()
-	f, ok := h.(*Folder)
-	if !ok {
-		return nil, &fs.PathError{Op: "list", Path: name, Err: syscall.ENOTDIR}
-	}
-	entries, err := f.Next(maxList + 1)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	if len(entries) > maxList {
-		return nil, &fs.PathError{Op: "list", Path: name, Err: fmt.Errorf("more than %d entries", maxList)}
-	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	return entries, nil
-}
-
-// Stat describes a file or directory, following links. It needs the mode read
-// or list, and is an effect only when it is refused.
-func (fx *Effects) Stat(name string) (fs.FileInfo, error) {
-	d, rel, err := fx.find("fs.stat", name, (*Dir).any)
-	if err != nil {
-		return nil, err
-	}
-	return d.Stat(rel)
-}
-
-func (fx *Effects) openAt(kind, name string, o OpenOptions, has func(*Dir) bool) (Handle, error) {
-	d, rel, err := fx.find(kind, name, has)
-	if err != nil {
-		return nil, err
-	}
-	return d.open(kind, rel, o)
-}
-
-// find returns the granted directory that name is below: the deepest one that
-// has the mode, or else the deepest one, which will refuse.
-func (fx *Effects) find(kind, name string, has func(*Dir) bool) (*Dir, string, error) {
-	bad := &fs.PathError{Op: strings.TrimPrefix(kind, "fs."), Path: name, Err: ErrNotGranted}
-	if len(name) > maxPath || strings.ContainsRune(name, 0) || !strings.HasPrefix(name, "/") {
-		bad.Err = fs.ErrInvalid
-		return nil, "", bad
-	}
-	clean := path.Clean(name)
-	var best *Dir
-	for _, d := range fx.dirs {
-		if clean != d.name && !strings.HasPrefix(clean, d.name+"/") {
-			continue
-		}
-		if best == nil || has(d) && !has(best) || has(d) == has(best) && len(d.name) > len(best.name) {
-			best = d
-		}
-	}
-	if best != nil {
-		return best, relative(strings.TrimPrefix(clean, best.name)), nil
-	}
-	fx.life.RLock()
-	defer fx.life.RUnlock()
-	if bad.Err = fx.gone(); bad.Err == nil {
-		bad.Err = ErrNotGranted
-		fx.log.add(kind, "", clean, refused)
-	}
-	return nil, "", bad
-}
 
 func (fx *Effects) dir(name string) *Dir {
 	for _, d := range fx.dirs {
@@ -280,7 +179,6 @@ func (fx *Effects) Close() []call.Effect {
 		fx.handles, fx.secrets = nil, nil
 		for _, d := range fx.dirs {
 			d.self.end()
-			d.root.Close()
 		}
 	}
 	return fx.log.effects()

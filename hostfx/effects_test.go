@@ -25,7 +25,9 @@ func effect(kind, target, code string, bytes int64) call.Effect {
 	return call.Effect{Kind: kind, Within: within, Target: target, Code: code, Bytes: bytes}
 }
 
-func TestReadFile(t *testing.T) {
+func TestReadFile(t *testing.T) { both(t, testReadFile) }
+
+func testReadFile(t *testing.T) {
 	dir := tree(t)
 	outside := call.Effect{Kind: "fs.read", Code: "refused"}
 	tests := []struct {
@@ -81,7 +83,9 @@ func is(err, want error) bool {
 
 func with(e call.Effect, target string) call.Effect { e.Target = target; return e }
 
-func TestModes(t *testing.T) {
+func TestModes(t *testing.T) { both(t, testModes) }
+
+func testModes(t *testing.T) {
 	dir := tree(t)
 	tests := []struct {
 		modes            []string
@@ -125,7 +129,9 @@ func TestModes(t *testing.T) {
 
 // Two entries for one directory are one directory with both their modes; of
 // nested directories the one that has the mode answers.
-func TestEntriesMerge(t *testing.T) {
+func TestEntriesMerge(t *testing.T) { both(t, testEntriesMerge) }
+
+func testEntriesMerge(t *testing.T) {
 	fx, err := host(t, tree(t)).Open(t.Context(), mint(t, call.Caps{FS: []call.FS{
 		{Root: "docs", Path: "reports", Modes: []string{"read"}},
 		{Root: "docs", Path: "reports", Modes: []string{"list"}},
@@ -148,7 +154,9 @@ func TestEntriesMerge(t *testing.T) {
 	fx.Close()
 }
 
-func TestList(t *testing.T) {
+func TestList(t *testing.T) { both(t, testList) }
+
+func testList(t *testing.T) {
 	fx := open(t, tree(t), "list")
 	entries, err := fx.List("/docs/reports")
 	must(t, err)
@@ -176,12 +184,14 @@ func TestList(t *testing.T) {
 	}
 }
 
-func TestStat(t *testing.T) {
+func TestStat(t *testing.T) { both(t, testStat) }
+
+func testStat(t *testing.T) {
 	fx := open(t, tree(t), "read")
 	if i, err := fx.Stat("/docs/reports/in"); err != nil || i.Size() != 4 {
 		t.Errorf("Stat(in) = %v, %v, want what the link leads to", i, err)
 	}
-	if i, err := fx.Dirs()[0].Lstat("out"); err != nil || i.Mode()&fs.ModeSymlink == 0 {
+	if i, err := fx.Dirs()[0].Folder().LstatAt("out"); err != nil || i.Mode()&fs.ModeSymlink == 0 {
 		t.Errorf("Lstat(out) = %v, %v, want the link itself", i, err)
 	}
 	if _, err := fx.Stat("/docs/reports/none"); !errors.Is(err, fs.ErrNotExist) {
@@ -196,9 +206,11 @@ func TestStat(t *testing.T) {
 	}
 }
 
-func TestFolder(t *testing.T) {
+func TestFolder(t *testing.T) { both(t, testFolder) }
+
+func testFolder(t *testing.T) {
 	d := open(t, tree(t), "read", "list").Dirs()[0]
-	h, err := d.Open("sub", hostfx.OpenOptions{Directory: true})
+	h, err := d.Folder().Open("sub", hostfx.OpenOptions{Directory: true})
 	must(t, err)
 	f := h.(*hostfx.Folder)
 	for range 2 {
@@ -218,12 +230,14 @@ func TestFolder(t *testing.T) {
 	if _, err := f.Next(1); err == nil {
 		t.Error("a closed folder was listed")
 	}
-	if _, err := d.Open("in", hostfx.OpenOptions{NoFollow: true}); err == nil {
+	if _, err := d.Folder().Open("in", hostfx.OpenOptions{NoFollow: true}); err == nil {
 		t.Error("NoFollow followed a link")
 	}
 }
 
-func TestOpenFilesBound(t *testing.T) {
+func TestOpenFilesBound(t *testing.T) { both(t, testOpenFilesBound) }
+
+func testOpenFilesBound(t *testing.T) {
 	fx, err := host(t, tree(t)).Open(t.Context(), mint(t, call.Caps{
 		FS:     []call.FS{{Root: "docs", Path: "reports", Modes: []string{"read", "list"}}},
 		Bounds: call.Bounds{OpenFiles: 2},
@@ -232,7 +246,7 @@ func TestOpenFilesBound(t *testing.T) {
 	defer fx.Close()
 	a, err := fx.OpenRead("/docs/reports/a.txt")
 	must(t, err)
-	dir, err := fx.Dirs()[0].Open("sub", hostfx.OpenOptions{})
+	dir, err := fx.Dirs()[0].Folder().Open("sub", hostfx.OpenOptions{})
 	must(t, err)
 	if _, err := fx.OpenRead("/docs/reports/a.txt"); !errors.Is(err, hostfx.ErrTooManyOpen) {
 		t.Errorf("third open = %v, want %v", err, hostfx.ErrTooManyOpen)
@@ -255,7 +269,9 @@ func TestOpenFilesBound(t *testing.T) {
 	}
 }
 
-func TestFile(t *testing.T) {
+func TestFile(t *testing.T) { both(t, testFile) }
+
+func testFile(t *testing.T) {
 	fx := open(t, tree(t), "read")
 	f, err := fx.OpenRead("/docs/reports/a.txt")
 	must(t, err)
@@ -278,7 +294,9 @@ func TestFile(t *testing.T) {
 	}
 }
 
-func TestNothingAfterTheCall(t *testing.T) {
+func TestNothingAfterTheCall(t *testing.T) { both(t, testNothingAfterTheCall) }
+
+func testNothingAfterTheCall(t *testing.T) {
 	dir := tree(t)
 	ends := map[string]func(*hostfx.Effects){
 		"closed": func(fx *hostfx.Effects) { fx.Close() },
@@ -290,7 +308,7 @@ func TestNothingAfterTheCall(t *testing.T) {
 			d := fx.Dirs()[0]
 			f, err := fx.OpenRead("/docs/reports/a.txt")
 			must(t, err)
-			folder, err := d.Open("sub", hostfx.OpenOptions{})
+			folder, err := d.Folder().Open("sub", hostfx.OpenOptions{})
 			must(t, err)
 			end(fx)
 			tries := map[string]func() error{
@@ -304,7 +322,7 @@ func TestNothingAfterTheCall(t *testing.T) {
 				"File":     func() error { _, err := f.Stat(); return err },
 				"Next":     func() error { _, err := folder.(*hostfx.Folder).Next(1); return err },
 				"Folder":   func() error { _, err := d.Folder().Next(1); return err },
-				"Refuse":   func() error { return d.Refuse("fs.write", "a.txt") },
+				"Refuse":   func() error { return d.Folder().Refuse("fs.write", "a.txt") },
 			}
 			for what, try := range tries {
 				if err := try(); !errors.Is(err, hostfx.ErrClosed) {
@@ -323,7 +341,9 @@ func TestNothingAfterTheCall(t *testing.T) {
 
 // A tool's goroutines go on after its call: they get errors, and the effects
 // that Close returned are all there were.
-func TestCloseWhileInUse(t *testing.T) {
+func TestCloseWhileInUse(t *testing.T) { both(t, testCloseWhileInUse) }
+
+func testCloseWhileInUse(t *testing.T) {
 	fx := open(t, tree(t), "read", "list")
 	var started, wg sync.WaitGroup
 	for i := range 8 {
@@ -405,10 +425,10 @@ func FuzzGuestPath(f *testing.F) {
 			_, _ = fx.Stat(name)
 		}
 		d := fx.Dirs()[0]
-		if _, err := d.Stat(p); err != nil && errors.Is(err, hostfx.ErrClosed) {
+		if _, err := d.Folder().StatAt(p); err != nil && errors.Is(err, hostfx.ErrClosed) {
 			t.Fatal(err)
 		}
-		h, err := d.Open(p, hostfx.OpenOptions{})
+		h, err := d.Folder().Open(p, hostfx.OpenOptions{})
 		if err != nil {
 			return
 		}

@@ -7,18 +7,17 @@
 // tools use Effects itself, with paths of the form /<root>/<granted path>/x;
 // guests reach the same files through [Effects.Dirs].
 //
-// There are files (the modes read and list of the fs capability), requests
-// ([Effects.HTTP]) and lines for the caller ([Effects.Log]). An fs entry with
-// other modes opens its directory and gives no handle for them, so such an attempt
-// is a refused effect.
+// There are files ([Modes] says what each mode of the fs capability gives), requests
+// ([Effects.HTTP]), commands ([Effects.Run]) and lines for the caller ([Effects.Log]).
 //
 // A credential is read when the call opens, only when the grant names it, and is
 // put on a request after all that the tool says about it. The tool never has it.
 //
 // # What hostfx does not protect
 //
-// It follows hard links and bind mounts that the host made inside a granted
-// directory. A tool written in Go can open files and connections without asking
+// It reads files of which the host made a second name inside a granted directory;
+// it does not write to them. Only where Linux has openat2 does it keep out of what is
+// mounted inside a granted directory. A tool written in Go can open files and connections without asking
 // it. A server that is granted can send a credential back in a form in which
 // nobody recognises it, or use it as it likes; and it learns whatever the tool
 // tells it.
@@ -32,11 +31,9 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
-	"os"
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -68,6 +65,16 @@ type Options struct {
 	// Now is the clock that a grant's expiry is held against. Zero means
 	// time.Now.
 	Now func() time.Time
+
+	// ExecEnforcement is the least that the kernel must do to confine commands, or
+	// calls that were granted some do not start: [Enforced], [Partial], or
+	// [Unavailable] for whatever there is. Zero means Enforced. Commands run on Linux
+	// only.
+	ExecEnforcement string
+
+	// Launcher is the path of a program that calls [Main] first in its main function,
+	// for one that does not do so itself. Zero means the program that runs.
+	Launcher string
 }
 
 // Root is one directory of the operator's, by name.
@@ -80,11 +87,13 @@ type Root struct {
 // secrets or networks, "public" included. It is safe for concurrent use.
 type Host struct {
 	now      func() time.Time
-	roots    map[string]*os.Root // name -> open directory
+	kernel   bool              // openat2 resolves names, and not os.Root
+	roots    map[string]*place // name -> open directory
 	networks map[string][]netip.Prefix
 	names    map[string][]netip.AddrPort
 	trust    *x509.CertPool // nil for the system's
 	secrets  func(string) (Secret, error)
+	exec     commands
 
 	guardian *ssrf.Guardian
 	resolver *net.Resolver
@@ -94,10 +103,12 @@ var rootName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 
 // New opens every root. The error names each root, network and name that is
 // malformed, repeated or cannot be opened; nothing stays open then.
-func New(o Options) (*Host, error) {
+func New(o Options) (*Host, error) { return newHost(o, kernelResolves()) }
+
+func newHost(o Options, kernel bool) (*Host, error) {
 	h := &Host{
-		now: o.Now, secrets: o.Secrets,
-		roots: map[string]*os.Root{}, networks: map[string][]netip.Prefix{}, names: map[string][]netip.AddrPort{},
+		kernel: kernel, now: o.Now, secrets: o.Secrets,
+		roots: map[string]*place{}, networks: map[string][]netip.Prefix{}, names: map[string][]netip.AddrPort{},
 		guardian: ssrf.New(ssrf.WithAnyPort()), // which port is the grant's business
 		// The C library reads 0x7f.1 and the like as addresses.
 		resolver: &net.Resolver{PreferGo: true},
@@ -124,6 +135,10 @@ func New(o Options) (*Host, error) {
 	if err := h.trustAlso(o.CA); err != nil {
 		errs = append(errs, fmt.Errorf("hostfx: CA: %w", err))
 	}
+	var err error
+	if h.exec, err = newCommands(o); err != nil {
+		errs = append(errs, err)
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
@@ -140,7 +155,7 @@ func (h *Host) add(r Root) error {
 	if !filepath.IsAbs(r.Path) {
 		return fmt.Errorf("the path %q is not absolute", r.Path)
 	}
-	opened, err := os.OpenRoot(r.Path)
+	opened, err := openPlace(r.Path, h.kernel)
 	if err != nil {
 		return err
 	}
@@ -156,7 +171,7 @@ func (h *Host) Close() error {
 	}
 	var errs []error
 	for _, r := range h.roots {
-		errs = append(errs, r.Close())
+		errs = append(errs, r.close())
 	}
 	return errors.Join(errs...)
 }
@@ -172,8 +187,9 @@ func (h *Host) Close() error {
 // expired; [call.CodeRootUnavailable] when a root is unknown or a granted path
 // is malformed, missing or no directory; [call.CodePathIsLink] when any
 // component of a granted path is a link, wherever it leads;
-// [call.CodeSecretUnavailable] when a credential is missing or cannot be used. A
-// grant is spent even when Open fails after that.
+// [call.CodeSecretUnavailable] when a credential is missing or cannot be used;
+// [call.CodeExecUnconfined] when commands are granted and cannot be confined as the
+// operator demands. A grant is spent even when Open fails after that.
 func (h *Host) Open(ctx context.Context, g grant.Grant) (*Effects, error) {
 	now := time.Now
 	if h != nil {
@@ -190,7 +206,11 @@ func (h *Host) Open(ctx context.Context, g grant.Grant) (*Effects, error) {
 			return nil, err
 		}
 	}
-	if err := fx.readSecrets(); err != nil {
+	err := fx.readSecrets()
+	if err == nil && len(caps.Exec) > 0 {
+		err = h.commands().ready()
+	}
+	if err != nil {
 		fx.Close()
 		return nil, err
 	}
@@ -202,24 +222,22 @@ func (fx *Effects) open(h *Host, f call.FS) error {
 	name := path.Join("/", f.Root, f.Path)
 	d := fx.dir(name)
 	if d == nil {
-		root, err := h.descend(f)
+		at, err := h.descend(f)
 		if err != nil {
 			return err
 		}
-		d = &Dir{fx: fx, root: root, name: name}
-		d.self = &Folder{d: d, rel: "."}
+		d = &Dir{fx: fx, name: name}
+		d.self = &Folder{d: d, name: name, at: at}
 		fx.dirs = append(fx.dirs, d)
 	}
-	d.read = d.read || slices.Contains(f.Modes, "read")
-	d.list = d.list || slices.Contains(f.Modes, "list")
+	d.modes = d.modes.union(modesOf(f.Modes))
 	return nil
 }
 
-// descend opens the granted path below its root one component at a time. Meet
-// compares paths as text, so a link among the components would let two
-// different paths be one directory.
-func (h *Host) descend(f call.FS) (*os.Root, error) {
-	var top *os.Root
+// descend opens the granted path below its root. Meet compares paths as text, so a
+// link among the components would let two different paths be one directory.
+func (h *Host) descend(f call.FS) (*place, error) {
+	var top *place
 	if h != nil {
 		top = h.roots[f.Root]
 	}
@@ -229,60 +247,18 @@ func (h *Host) descend(f call.FS) (*os.Root, error) {
 	if !fs.ValidPath(f.Path) || len(f.Path) > maxPath || strings.ContainsRune(f.Path, 0) {
 		return nil, unavailable(f, errors.New("the granted path is malformed"))
 	}
-	at, err := top.OpenRoot(".")
-	if err != nil {
+	at, err := top.granted(f.Path)
+	switch {
+	case errors.Is(err, errLink):
+		return nil, &call.Error{Code: call.CodePathIsLink, Detail: "root " + f.Root, Err: fmt.Errorf("in %q: %w", f.Path, err)}
+	case err != nil:
 		return nil, unavailable(f, err)
-	}
-	if f.Path == "." {
-		return at, nil
-	}
-	for name := range strings.SplitSeq(f.Path, "/") {
-		below, err := step(at, name, f)
-		at.Close()
-		if err != nil {
-			return nil, err
-		}
-		at = below
 	}
 	return at, nil
-}
-
-// step opens the directory name in at, which must not be a link.
-func step(at *os.Root, name string, f call.FS) (*os.Root, error) {
-	seen, err := at.Lstat(name)
-	if err != nil {
-		return nil, unavailable(f, err)
-	}
-	if seen.Mode()&fs.ModeSymlink != 0 {
-		return nil, &call.Error{Code: call.CodePathIsLink, Detail: "root " + f.Root, Err: fmt.Errorf("%q in %q", name, f.Path)}
-	}
-	if !seen.IsDir() {
-		return nil, unavailable(f, fmt.Errorf("%q is not a directory", name))
-	}
-	// The dot makes name itself an inner component, which is opened as a
-	// directory or not at all: a FIFO put in its place cannot make us wait.
-	below, err := at.OpenRoot(name + "/.")
-	if err != nil {
-		return nil, unavailable(f, err)
-	}
-	got, err := below.Stat(".")
-	if err == nil && !os.SameFile(seen, got) {
-		// OpenRoot follows links inside the root; only what we saw to be a
-		// directory of this name may come out of it.
-		err = &call.Error{Code: call.CodePathIsLink, Detail: "root " + f.Root, Err: fmt.Errorf("%q in %q was replaced", name, f.Path)}
-	}
-	if err != nil {
-		below.Close()
-		if call.CodeOf(err, "") == "" {
-			err = unavailable(f, err)
-		}
-		return nil, err
-	}
-	return below, nil
 }
 
 // unavailable names the root, which is the operator's word. The path may come
 // from the arguments, so it stays in the private cause.
 func unavailable(f call.FS, err error) error {
-	return &call.Error{Code: call.CodeRootUnavailable, Detail: "root " + f.Root, Err: err}
+	return &call.Error{Code: call.CodeRootUnavailable, Detail: "root " + f.Root, Err: fmt.Errorf("in %q: %w", f.Path, err)}
 }

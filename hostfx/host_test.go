@@ -19,29 +19,31 @@ import (
 func tree(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, d := range []string{"docs/reports/sub", "outside"} {
-		must(t, os.MkdirAll(filepath.Join(dir, d), 0o755))
+	must(t, os.MkdirAll(filepath.Join(dir, "docs"), 0o755))
+	must(t, os.Mkdir(filepath.Join(dir, "outside"), 0o755))
+	for _, name := range []string{"docs/secret.txt", "outside/c.txt"} {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(canary), 0o600))
 	}
-	for name, text := range map[string]string{
-		"docs/reports/a.txt": "alpha", "docs/reports/sub/b.txt": "beta",
-		"docs/secret.txt": canary, "outside/c.txt": canary,
-	} {
-		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	must(t, os.Symlink("reports", filepath.Join(dir, "docs/alias")))
+	plant(t, dir)
+	return dir
+}
+
+// plant makes the granted folder of the tree.
+func plant(t testing.TB, dir string) {
+	t.Helper()
+	at := filepath.Join(dir, "docs/reports")
+	must(t, os.MkdirAll(filepath.Join(at, "sub"), 0o755))
+	for name, text := range map[string]string{"a.txt": "alpha", "sub/b.txt": "beta"} {
+		must(t, os.WriteFile(filepath.Join(at, name), []byte(text), 0o600))
 	}
 	for name, to := range map[string]string{
-		"docs/reports/in":       "sub/b.txt",
-		"docs/reports/out":      "../secret.txt",
-		"docs/reports/absolute": filepath.Join(dir, "outside/c.txt"),
-		"docs/reports/updir":    "..",
-		"docs/reports/loop":     "loop",
-		"docs/reports/dangling": "nothing",
-		"docs/alias":            "reports",
-		"docs/reports/subalias": "sub",
+		"in": "sub/b.txt", "out": "../secret.txt", "absolute": filepath.Join(dir, "outside/c.txt"), "updir": "..",
+		"loop": "loop", "dangling": "nothing", "subalias": "sub",
 	} {
-		must(t, os.Symlink(to, filepath.Join(dir, name)))
+		must(t, os.Symlink(to, filepath.Join(at, name)))
 	}
-	must(t, syscall.Mkfifo(filepath.Join(dir, "docs/reports/fifo"), 0o600))
-	return dir
+	must(t, syscall.Mkfifo(filepath.Join(at, "fifo"), 0o600))
 }
 
 // canary is in every file that no grant of these tests gives.
@@ -54,9 +56,27 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// portable has the tests use the resolver of systems without openat2.
+var portable bool
+
+func newHost(o hostfx.Options) (*hostfx.Host, error) {
+	if portable {
+		return hostfx.NewPortable(o)
+	}
+	return hostfx.New(o)
+}
+
+// both runs a test with each way of looking names up.
+func both(t *testing.T, test func(*testing.T)) {
+	defer func() { portable = false }()
+	t.Run("system", test)
+	portable = true
+	t.Run("portable", test)
+}
+
 func host(t testing.TB, dir string) *hostfx.Host {
 	t.Helper()
-	h, err := hostfx.New(hostfx.Options{Roots: []hostfx.Root{{Name: "docs", Path: filepath.Join(dir, "docs")}}})
+	h, err := newHost(hostfx.Options{Roots: []hostfx.Root{{Name: "docs", Path: filepath.Join(dir, "docs")}}})
 	must(t, err)
 	t.Cleanup(func() { h.Close() })
 	return h
@@ -134,7 +154,9 @@ func TestOpenSpendsTheGrant(t *testing.T) {
 	})
 }
 
-func TestOpenGrantedPath(t *testing.T) {
+func TestOpenGrantedPath(t *testing.T) { both(t, testOpenGrantedPath) }
+
+func testOpenGrantedPath(t *testing.T) {
 	dir := tree(t)
 	tests := []struct {
 		name, root, path string
@@ -193,4 +215,16 @@ func TestNilHost(t *testing.T) {
 		t.Errorf("Open() = %v, want %s", err, call.CodeRootUnavailable)
 	}
 	must(t, h.Close())
+}
+
+// depending may do everything in docs/reports, and depends on what is given.
+func depending(t *testing.T, dir string, depends ...call.Precondition) *hostfx.Effects {
+	t.Helper()
+	args, err := call.Canonical([]byte("{}"))
+	must(t, err)
+	caps := call.Caps{FS: []call.FS{{Root: "docs", Path: "reports", Modes: all}}}
+	fx, err := host(t, dir).Open(t.Context(), granttest.Mint(t, call.Digest([]byte("tool")), args, caps, depends...))
+	must(t, err)
+	t.Cleanup(func() { fx.Close() })
+	return fx
 }

@@ -18,6 +18,7 @@ const (
 	noAnswer = "no_answer" // no name, connection, trusted certificate or whole answer
 	withheld = "withheld"  // the answer held a credential
 	changed  = "changed"   // what the call depends on is not as it was
+	stopped  = "stopped"   // a command was, before it ended
 	more     = "more"
 )
 

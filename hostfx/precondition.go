@@ -9,12 +9,12 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"os"
 	"path"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/callgate/callgate/engine/call"
 )
@@ -45,12 +45,12 @@ func (h *Host) Content(ctx context.Context, caps call.Caps, name string) (string
 	if best == nil {
 		return "", &call.Error{Code: call.CodePreconditionUnavailable, Detail: "the call may not read a file that it depends on"}
 	}
-	root, err := h.descend(*best)
+	at, err := h.descend(*best)
 	if err != nil {
 		return "", err
 	}
-	defer root.Close()
-	d, err := content(ctx, root, relative(strings.TrimPrefix(name, dirName(*best))))
+	defer at.close()
+	d, err := content(ctx, at, relative(strings.TrimPrefix(name, dirName(*best))))
 	if err != nil && ctx.Err() == nil {
 		err = &call.Error{Code: call.CodePreconditionUnavailable, Err: err}
 	}
@@ -62,9 +62,9 @@ func dirName(f call.FS) string { return path.Join("/", f.Root, f.Path) }
 // below reports whether name is in the directory, by the text of both.
 func below(dir, name string) bool { return strings.HasPrefix(name, dir+"/") }
 
-// content is the digest of a regular file below root.
-func content(ctx context.Context, root *os.Root, rel string) (string, error) {
-	info, err := root.Stat(rel)
+// content is the digest of a regular file.
+func content(ctx context.Context, at *place, rel string) (string, error) {
+	info, err := at.peek(rel, true)
 	if errors.Is(err, fs.ErrNotExist) {
 		return call.Absent, nil
 	}
@@ -74,13 +74,13 @@ func content(ctx context.Context, root *os.Root, rel string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// As in openFile: it may have been replaced by a FIFO since.
-	f, err := root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	// As in openRegular: it may have been replaced since.
+	f, err := at.open(rel, unix.O_RDONLY, 0)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err != nil {
+	if info, err = statFile(f); err != nil {
 		return "", err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxContent {
@@ -135,14 +135,14 @@ func (fx *Effects) look() error {
 		}
 		var best *Dir
 		for _, d := range fx.dirs {
-			if d.read && below(d.name, p.File) && (best == nil || len(d.name) > len(best.name)) {
+			if d.modes.Read && below(d.name, p.File) && (best == nil || len(d.name) > len(best.name)) {
 				best = d
 			}
 		}
 		if best == nil {
 			return ErrChanged
 		}
-		now, err := content(fx.ctx, best.root, relative(strings.TrimPrefix(p.File, best.name)))
+		now, err := content(fx.ctx, best.self.at, relative(strings.TrimPrefix(p.File, best.name)))
 		if err != nil || now != p.Digest {
 			return ErrChanged
 		}

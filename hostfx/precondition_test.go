@@ -20,7 +20,9 @@ import (
 
 var reads = call.Caps{FS: []call.FS{{Root: "docs", Path: "reports", Modes: []string{"read"}}}}
 
-func TestContent(t *testing.T) {
+func TestContent(t *testing.T) { both(t, testContent) }
+
+func testContent(t *testing.T) {
 	dir := tree(t)
 	must(t, os.WriteFile(filepath.Join(dir, "docs/reports/most"), make([]byte, 16<<20), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, "docs/reports/more"), make([]byte, 16<<20+1), 0o600))
@@ -89,7 +91,7 @@ func dependent(t *testing.T, dir string, w *web, depends ...call.Precondition) *
 	t.Helper()
 	o := w.opts
 	o.Roots = []hostfx.Root{{Name: "docs", Path: filepath.Join(dir, "docs")}}
-	h, err := hostfx.New(o)
+	h, err := newHost(o)
 	must(t, err)
 	t.Cleanup(func() { h.Close() })
 	caps := only(func(e *call.HTTP) { e.Methods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "REPORT"} })
@@ -104,7 +106,9 @@ func dependent(t *testing.T, dir string, w *web, depends ...call.Precondition) *
 
 // Between the decision and the first request that can change something, what the call
 // depends on must not change.
-func TestChangedFile(t *testing.T) {
+func TestChangedFile(t *testing.T) { both(t, testChangedFile) }
+
+func testChangedFile(t *testing.T) {
 	const name = "docs/reports/a.txt"
 	alpha := call.Digest([]byte("alpha"))
 	write := func(text string) func(string) error {

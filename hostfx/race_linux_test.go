@@ -3,16 +3,17 @@ package hostfx_test
 import (
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/callgate/callgate/engine/call"
 )
 
 // The component that was a directory when it was looked at is swapped for a
 // link to a sibling: what opens is the directory of that name or nothing.
-func TestOpenGrantedPathSwapped(t *testing.T) {
+func TestOpenGrantedPathSwapped(t *testing.T) { both(t, testOpenGrantedPathSwapped) }
+
+func testOpenGrantedPathSwapped(t *testing.T) {
 	dir := tree(t)
 	at := filepath.Join(dir, "docs")
 	must(t, os.MkdirAll(filepath.Join(at, "decoy"), 0o755))
@@ -21,7 +22,7 @@ func TestOpenGrantedPathSwapped(t *testing.T) {
 	stop := make(chan struct{})
 	done := swap(at, "reports", "link", stop)
 	h := host(t, dir)
-	for range 20_000 {
+	for range 8000 {
 		fx, err := h.Open(t.Context(), mint(t, call.Caps{FS: []call.FS{{Root: "docs", Path: "reports", Modes: []string{"read"}}}}))
 		if err != nil {
 			continue
@@ -37,7 +38,9 @@ func TestOpenGrantedPathSwapped(t *testing.T) {
 
 // A file and a directory are swapped for links that lead out while they are
 // read: nothing outside is ever read.
-func TestSwapRace(t *testing.T) {
+func TestSwapRace(t *testing.T) { both(t, testSwapRace) }
+
+func testSwapRace(t *testing.T) {
 	dir := tree(t)
 	at := filepath.Join(dir, "docs/reports")
 	must(t, os.Symlink("../../outside", filepath.Join(at, "sublink")))
@@ -45,7 +48,7 @@ func TestSwapRace(t *testing.T) {
 	stop := make(chan struct{})
 	a, b := swap(at, "a.txt", "out", stop), swap(at, "sub", "sublink", stop)
 	fx := open(t, dir, "read")
-	for range 3000 {
+	for range 1500 {
 		for _, p := range []string{"a.txt", "out", "sub/c.txt", "sublink/c.txt"} {
 			if got, err := fx.ReadFile("/docs/reports/" + p); err == nil && string(got) == canary {
 				t.Fatalf("read %s outside of the granted folder", p)
@@ -59,18 +62,5 @@ func TestSwapRace(t *testing.T) {
 
 // swap exchanges two names, each time in one step, until stop is closed.
 func swap(dir, a, b string, stop chan struct{}) chan struct{} {
-	done := make(chan struct{})
-	x, y := filepath.Join(dir, a), filepath.Join(dir, b)
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				_ = unix.Renameat2(unix.AT_FDCWD, x, unix.AT_FDCWD, y, unix.RENAME_EXCHANGE)
-			}
-		}
-	}()
-	return done
+	return counted(new(atomic.Int64), filepath.Join(dir, a), filepath.Join(dir, b), stop)
 }

@@ -111,6 +111,7 @@ func entries(c call.Caps) map[string]call.Caps {
 	}
 	for name, one := range map[string]call.Caps{
 		"workspace": {Workspace: c.Workspace}, "plan": {Plan: c.Plan}, "log": {Log: c.Log},
+		"precise_clock": {PreciseClock: c.PreciseClock},
 	} {
 		if !isNothing(one) {
 			out[name] = one
@@ -120,5 +121,5 @@ func entries(c call.Caps) map[string]call.Caps {
 }
 
 func isNothing(c call.Caps) bool {
-	return len(c.FS)+len(c.HTTP)+len(c.Exec)+len(c.Secrets) == 0 && !c.Workspace && !c.Plan && !c.Log
+	return len(c.FS)+len(c.HTTP)+len(c.Exec)+len(c.Secrets) == 0 && !c.Workspace && !c.Plan && !c.Log && !c.PreciseClock
 }

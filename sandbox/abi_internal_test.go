@@ -11,7 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"github.com/callgate/callgate/sandbox/wasi"
 )
 
 func text(t *testing.T, name string) string {
@@ -64,7 +65,7 @@ func linked(t *testing.T) map[string]map[string]signature {
 
 func TestDocumentedFunctionsAreLinked(t *testing.T) {
 	functions := linked(t)
-	modules := []string{hostModule, wasi_snapshot_preview1.ModuleName}
+	modules := []string{hostModule, wasi.ModuleName}
 	if d := cmp.Diff(modules, slices.Sorted(maps.Keys(functions))); d != "" {
 		t.Errorf("modules (-want +got):\n%s", d)
 	}
@@ -86,14 +87,14 @@ func TestDocumentedFunctionsAreLinked(t *testing.T) {
 	if d := cmp.Diff(want, have); d != "" {
 		t.Errorf("functions of callgate (-documented +linked):\n%s", d)
 	}
-	var wasi []string
+	var documented []string
 	for _, r := range rows(t, "## WASI", 1) {
 		for _, m := range quoted.FindAllStringSubmatch(r[0], -1) {
-			wasi = append(wasi, m[1])
+			documented = append(documented, m[1])
 		}
 	}
-	slices.Sort(wasi)
-	if d := cmp.Diff(wasi, slices.Sorted(maps.Keys(functions[wasi_snapshot_preview1.ModuleName]))); d != "" {
+	slices.Sort(documented)
+	if d := cmp.Diff(documented, slices.Sorted(maps.Keys(functions[wasi.ModuleName]))); d != "" {
 		t.Errorf("functions of WASI (-documented +linked):\n%s", d)
 	}
 }

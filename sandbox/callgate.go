@@ -40,6 +40,8 @@ const (
 const (
 	maxHead = 64 << 10 // bytes of the first line of a request
 	maxLine = 8 << 10  // bytes of a line for the log, more than hostfx keeps
+	maxMove = 1 << 20  // bytes moved between two looks at the clock
+	maxSome = 256      // entries of a directory, likewise
 )
 
 // hostFunc is one function of the module callgate.
@@ -63,7 +65,7 @@ func hostCallgate(ctx context.Context, rt wazero.Runtime) (map[string]signature,
 	signatures := map[string]signature{}
 	for _, f := range hostFuncs {
 		sig := signature{bytes.Repeat([]byte{i32}, f.params), []byte{i32}}
-		host.NewFunctionBuilder().WithGoModuleFunction(guarded(f.do), sig.params, sig.results).Export(f.name)
+		host.NewFunctionBuilder().WithGoModuleFunction(guarded(func(q *request) uint32 { q.touch(); return f.do(q) }), sig.params, sig.results).Export(f.name)
 		signatures[f.name] = sig
 	}
 	_, err := host.Instantiate(ctx)
@@ -161,7 +163,13 @@ func (q *request) answer() uint32 {
 	if !ok {
 		return numFault
 	}
-	copy(to[copy(to, k.head):], k.body)
+	for _, from := range [][]byte{k.head, k.body} {
+		for len(from) > 0 {
+			n := copy(to, from[:min(len(from), maxMove)])
+			to, from = to[n:], from[n:]
+			q.check()
+		}
+	}
 	q.kept = nil
 	return numOK
 }
@@ -235,6 +243,6 @@ func (q *request) list(req []byte) (*kept, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := listing(entries)
+	b, err := listing(entries, q.room(), q.check)
 	return &kept{body: b}, err
 }

@@ -16,8 +16,12 @@ import (
 type guest struct {
 	compiled  wazero.CompiledModule
 	memoryMin int64 // bytes that it needs to start
+	memoryMax int64 // bytes that it declares to be enough
 	init      bool  // a reactor with something to run first
 	entry     string
+
+	parts     *parts
+	snapshots snapshots
 }
 
 // Exports that make a guest a command or a reactor.
@@ -30,17 +34,18 @@ const (
 // signature is the type of a function, as bytes of the binary format.
 type signature struct{ params, results []byte }
 
-// Install checks, rewrites and compiles a module, so that Run can run it by
-// its digest. Installing a digest again does nothing. Compiling cannot be
-// interrupted; ctx is looked at before.
+// Install checks and rewrites a module and has it compiled, so that Run can run it
+// by its digest. Installing a digest again does nothing. Compiling happens in a
+// process of its own, which is killed when ctx is done or it takes too much.
 //
 // # Errors
 //
 // [*call.Error] with [call.CodeGuestUnavailable]: the digest is not that of the
 // module, the module is malformed or over a limit (then also a [*meter.Error]),
 // it imports anything but functions of wasi_snapshot_preview1 and callgate, it is neither a
-// command nor a reactor, or it does not compile. ctx's error when ctx is done;
-// [call.CodeEngineClosed] after Close.
+// command nor a reactor, it does not compile, compiling it takes more time or
+// memory than it may, or there is no process that compiles. ctx's error when ctx
+// is done; [call.CodeEngineClosed] after Close.
 func (s *Sandbox) Install(ctx context.Context, digest string, module []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -48,29 +53,86 @@ func (s *Sandbox) Install(ctx context.Context, digest string, module []byte) err
 	if got := call.Digest(module); got != digest {
 		return unusable(fmt.Errorf("the module's digest is %s, not %s", got, digest))
 	}
-	s.installing.Lock()
-	defer s.installing.Unlock()
-	if s.closed {
+	done, err := s.claim(ctx, digest)
+	if done == nil || err != nil {
+		return err
+	}
+	defer done()
+	during, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-s.closing:
+			cancel()
+		case <-during.Done():
+		}
+	}()
+	g, err := s.build(during, module)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case during.Err() != nil:
 		return &call.Error{Code: call.CodeEngineClosed}
-	}
-	if s.guest(digest) != nil {
-		return nil
-	}
-	m, err := meter.Rewrite(module, meter.Limits{})
-	if err != nil {
-		return unusable(err)
-	}
-	g := &guest{memoryMin: int64(m.MemoryMin) * meter.PageSize}
-	if err := errors.Join(s.checkImports(m), g.checkExports(m)); err != nil {
-		return unusable(err)
-	}
-	if g.compiled, err = s.runtime.CompileModule(ctx, m.Wasm); err != nil {
+	case err != nil:
 		return unusable(err)
 	}
 	s.mu.Lock()
 	s.modules[digest] = g
 	s.mu.Unlock()
 	return nil
+}
+
+// claim waits until nobody else installs the module. Both results are nil if it
+// is there already; else done is to be called.
+func (s *Sandbox) claim(ctx context.Context, digest string) (done func(), err error) {
+	for {
+		s.mu.Lock()
+		other := s.installing[digest]
+		switch {
+		case s.closed:
+			err = &call.Error{Code: call.CodeEngineClosed}
+		case s.modules[digest] != nil:
+		case other == nil:
+			mine := make(chan struct{})
+			s.installing[digest] = mine
+			s.installs.Add(1)
+			done = func() {
+				s.mu.Lock()
+				delete(s.installing, digest)
+				s.mu.Unlock()
+				close(mine)
+				s.installs.Done()
+			}
+		}
+		s.mu.Unlock()
+		if other == nil || err != nil {
+			return done, err
+		}
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// build makes a guest of a module.
+func (s *Sandbox) build(ctx context.Context, module []byte) (*guest, error) {
+	m, err := meter.Rewrite(module, meter.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	g := &guest{memoryMin: int64(m.MemoryMin) * meter.PageSize, memoryMax: int64(m.MemoryMax) * meter.PageSize}
+	if err := errors.Join(s.checkImports(m), g.checkExports(m)); err != nil {
+		return nil, err
+	}
+	wasm, parts, err := prepare(m)
+	if err != nil {
+		return nil, err
+	}
+	g.parts = parts
+	g.compiled, err = s.compile(ctx, wasm)
+	return g, err
 }
 
 func unusable(err error) error {

@@ -84,15 +84,29 @@ func responseHead(res *hostfx.Response) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// listing is the answer to a request for a directory.
-func listing(entries []fs.DirEntry) ([]byte, error) {
+// listing is the answer to a request for a directory, which may be large: it calls
+// check every now and then, and goes on for little more than most bytes.
+func listing(entries []fs.DirEntry, most uint64, check func()) ([]byte, error) {
 	type entry struct {
 		Name string `json:"name"`
 		Dir  bool   `json:"dir"`
 	}
-	out := make([]entry, 0, len(entries))
-	for _, e := range entries {
-		out = append(out, entry{e.Name(), e.IsDir()})
+	out := []byte{'['}
+	for n, e := range entries {
+		if n%maxSome == 0 {
+			check()
+		}
+		if uint64(len(out)) > most {
+			return nil, hostfx.ErrTooLarge
+		}
+		if n > 0 {
+			out = append(out, ',')
+		}
+		b, err := json.Marshal(entry{e.Name(), e.IsDir()}, lenient)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, b...)
 	}
-	return json.Marshal(out, lenient)
+	return append(out, ']'), nil
 }

@@ -28,3 +28,12 @@ func TestAnswersFitWholePages(t *testing.T) {
 		}
 	}
 }
+
+// All the memory that 32 bits can address is memory as any other.
+func TestWidestMemory(t *testing.T) {
+	const all = 4 << 30
+	w := open(t, sandbox.Options{MaxMemory: 4 * all})
+	if out, o := w.run(t, "widest", `{}`, call.Bounds{MemoryBytes: all, TimeoutMS: 60_000}); out != "wide" || o.MemoryBytes != all {
+		t.Errorf("%q, %+v", out, o)
+	}
+}

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -9,8 +8,6 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/experimental"
-	"github.com/tetratelabs/wazero/experimental/sysfs"
 
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/hostfx"
@@ -26,8 +23,8 @@ const (
 
 // bounds are a grant's bounds with the defaults filled in.
 type bounds struct {
-	memory, fuel, output, log int64
-	timeout                   time.Duration
+	memory, fuel, output, log, http int64
+	timeout                         time.Duration
 }
 
 func boundsOf(b call.Bounds) bounds {
@@ -39,9 +36,19 @@ func boundsOf(b call.Bounds) bounds {
 	}
 	return bounds{
 		memory: or(b.MemoryBytes, defaultMemory), fuel: or(b.Fuel, math.MaxInt64),
-		output: b.Output(), log: or(b.LogBytes, defaultLog),
+		output: b.Output(), log: or(b.LogBytes, defaultLog), http: b.HTTP(),
 		timeout: b.Timeout(),
 	}
+}
+
+// slice is the fuel between two looks at the clock. Three instructions can touch a
+// page of memory for the first time, which takes the system a microsecond or two, so
+// that with much memory a slice of the usual size could take longer than 100 ms.
+func (b bounds) slice() int64 {
+	if b.memory > defaultMemory {
+		return meter.DefaultSlice / 4
+	}
+	return meter.DefaultSlice
 }
 
 // Run runs the installed module with this digest once, in a fresh instance,
@@ -55,8 +62,8 @@ func boundsOf(b call.Bounds) bounds {
 // # Outcomes
 //
 // not_started: guest_unavailable, grant_mismatch (no live grant), args_invalid
-// (zero args), memory_minimum, overloaded (no slot became free within the run's
-// time), engine_closed, cancelled and time_exceeded (while it waited).
+// (zero args), memory_minimum, memory_ceiling, overloaded (no place became free
+// within the run's time), engine_closed, cancelled and time_exceeded (while it waited).
 // succeeded: ok. failed: tool_error with Exit (a command's exit code, or what a
 // reactor returned), guest_trap, time_exceeded (the grant's time or ctx's
 // deadline), cancelled (ctx, Close or the end of the grant), fuel_exhausted,
@@ -81,62 +88,90 @@ func (s *Sandbox) Run(ctx context.Context, module string, args call.Args, fx *ho
 	if g.memoryMin > b.memory {
 		return notStarted(call.CodeMemoryMinimum)
 	}
-	release, code := s.acquire(ctx, b.timeout)
+	release, code := s.acquire(ctx, g, b)
 	if code != "" {
 		return notStarted(code)
 	}
 	defer release()
-	r := newRun(ctx, s, fx, b)
-	defer r.memory.Free() // an instance that never came to be does not
-	return r.outcome(r.do(g, args))
+	r := newRun(ctx, s, fx, args, b)
+	defer r.wasi.Close()
+	return r.outcome(r.do(g))
 }
 
-// do instantiates g and calls its entry. A reactor's own code comes back in
-// status.
-func (r *run) do(g *guest, args call.Args) (status uint32, err error) {
+// do has g called in an instance that is as new. A reactor's own code comes back
+// in status.
+func (r *run) do(g *guest) (status uint32, err error) {
+	var i *instance
 	defer func() {
 		if x := recover(); x != nil {
 			err = errPanic // wazero's, or ours: what it says may quote the guest
 		}
+		r.release(i, err)
 	}()
 	ctx := context.WithValue(r.ctx, runKey{}, r)
-	ctx = experimental.WithMemoryAllocator(ctx, r.memory)
-	inst, err := r.sandbox.runtime.InstantiateModule(ctx, g.compiled, r.config(args))
-	if inst != nil {
-		defer inst.Close(ctx)
+	key := poolKey{tool: r.fx.Grant().Tool(), guest: g, from: r.snapshot(g), memory: int64(r.memory.limit), policies: policiesOf(r.fx.Grant().Policy())}
+	if key.from != nil {
+		r.wasi.SetStdio(key.from.stdio)
 	}
-	if err != nil {
-		return 0, err
+	if i = r.take(key); i != nil {
+		i.memory.again()
+		r.memory = i.memory
 	}
-	if fuel := inst.ExportedGlobal(meter.FuelGlobal); fuel != nil {
-		defer func() { r.fuelLeft = int64(fuel.Get()) }() // before the instance is closed
-	}
-	if g.init {
-		if _, err := inst.ExportedFunction(entryInit).Call(ctx); err != nil {
+	if i == nil || i.key.bare {
+		if i, err = r.instantiate(ctx, g, key.from); err != nil {
 			return 0, err
 		}
+		i.key = key
+	}
+	if err := i.initialise(ctx); err != nil {
+		return 0, err
 	}
 	r.called = true
-	res, err := inst.ExportedFunction(g.entry).Call(ctx)
-	if err == nil && len(res) == 1 {
-		status = uint32(res[0])
-	}
-	return status, err
+	return i.call(ctx, callEntry)
 }
 
-// config is what a guest finds in its world: its arguments, its output, the
-// granted directories, clocks and randomness. The name is empty, for two
-// instances may not share one.
-func (r *run) config(args call.Args) wazero.ModuleConfig {
-	files := wazero.NewFSConfig()
-	for _, d := range r.fx.Dirs() {
-		files = files.(sysfs.FSConfig).WithSysFSMount(&dirFS{run: r, dir: d}, d.Name())
+// take gives an instance that served another call, or the memory of one, or nil.
+func (r *run) take(key poolKey) *instance {
+	if r.sandbox.fresh {
+		return nil
 	}
-	return wazero.NewModuleConfig().WithName("").WithStartFunctions().WithArgs("tool").
-		WithStdin(bytes.NewReader(args.Bytes())).WithStdout(&r.stdout).WithStderr(&r.stderr).
-		WithFSConfig(files).WithRandSource(rand.Reader).
-		WithSysWalltime().WithSysNanotime()
+	if i := r.sandbox.pool.take(key); i != nil {
+		return i
+	}
+	key.bare = true
+	return r.sandbox.pool.take(key)
 }
+
+// release takes the instance back from a run that is over: for another call if
+// the guest ended by itself and the instance can be made new, else for good, and
+// then only its memory is.
+func (r *run) release(i *instance, err error) {
+	r.seen = r.memory.seen // the memory is somebody else's soon
+	if i == nil || i.module == nil {
+		r.memory.Free()
+		return
+	}
+	if i.fuel != nil {
+		r.fuelLeft = int64(i.fuel.Get())
+	}
+	// exit leaves by a panic, through Go's own frames alone: the engine had
+	// returned to Go before it called the host.
+	byItself := err == nil && r.ended == nil || r.ended != nil && r.ended.exited
+	s := r.sandbox
+	switch {
+	case !s.fresh && !s.once && byItself && i.reset():
+		s.pool.put(r.ctx, i)
+	case !s.fresh && cheapReset && i.memory.space != nil && !i.memory.failed:
+		s.pool.put(r.ctx, i.bare(r.ctx))
+	default:
+		i.close(r.ctx)
+	}
+}
+
+// instanceConfig gives an instance nothing: what a guest finds in its world is
+// r.wasi. The name is empty, for two instances may not share one. Without a source
+// of randomness wazero seeds one for each instance, which takes its time.
+var instanceConfig = wazero.NewModuleConfig().WithName("").WithStartFunctions().WithRandSource(rand.Reader)
 
 var errPanic = errors.New("panic while the guest ran")
 
@@ -144,11 +179,11 @@ var errPanic = errors.New("panic while the guest ran")
 // what the guest made up.
 func (r *run) outcome(status uint32, err error) ([]byte, call.Outcome) {
 	out := call.Outcome{
-		Status: call.Failed, Fuel: min(r.account.Used(r.fuelLeft), r.account.Budget), Stderr: r.stderr.Bytes(),
-		MemoryBytes: r.memory.peak, MemoryRefused: r.memory.refused,
+		Status: call.Failed, Fuel: min(r.account.Used(r.fuelLeft), r.account.Budget), Stderr: r.wasi.Stderr(),
+		MemoryBytes: r.seen.peak, MemoryRefused: r.seen.refused,
 	}
 	switch {
-	case r.memory.failed && r.ended == nil && !r.entered:
+	case r.seen.failed && r.ended == nil && !r.entered:
 		return nil, call.Outcome{Status: call.NotStarted, Code: call.CodeGuestUnavailable}
 	case r.ended != nil && !r.ended.exited:
 		out.Code = r.ended.code
@@ -174,7 +209,7 @@ func (r *run) outcome(status uint32, err error) ([]byte, call.Outcome) {
 	} else {
 		out.Status, out.Code = call.Succeeded, call.CodeOK
 	}
-	return r.stdout.Bytes(), out
+	return r.wasi.Stdout(), out
 }
 
 // stackOverflow reports whether the engine's own stack ran out before the one

@@ -1,8 +1,8 @@
 // Package sandbox runs WebAssembly guests inside the bounds of a grant.
 //
 // Most callers want [New], [Sandbox.Install] once for each module that a tool
-// names by its digest, and [Sandbox.Run] once for each call. A run gets a fresh
-// instance, the canonical arguments on stdin, and the call's
+// names by its digest, and [Sandbox.Run] once for each call. A run gets an
+// instance that is as new, the canonical arguments on stdin, and the call's
 // [hostfx.Effects] as its only way to the world; its result is what it writes
 // to stdout.
 //
@@ -16,68 +16,122 @@
 // # What the sandbox does not protect
 //
 // Guests are compiled to native code in this process: a defect in the compiler
-// is a hole. Time is bounded between two looks at the clock, which guests are
-// made to take every few milliseconds; a host operation (a read, at most one
-// bulk copy of memory) is waited for. The disk cache holds native code, so
-// whoever can write to it can run code; it is refused unless it is private.
+// is a hole, though compiling itself happens in a process of its own: see [Main].
+// Time is bounded between two looks at the clock, which guests are made to take
+// every few milliseconds; one operation of the host (a read, an fsync) is waited
+// for. The disk cache holds native code: whoever has its key and can write to it
+// can run code.
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/sandbox/wasi"
 )
 
 // Options configure a Sandbox. The zero value is useful.
 type Options struct {
 	// CacheDir keeps compiled modules between processes. It must be a directory
 	// of our own that nobody else can enter (mode 0700); it is made if it is
-	// missing. "" keeps them in memory only.
+	// missing. Processes may share it. "" keeps them in memory only.
 	CacheDir string
 
-	// MaxConcurrent is how many guests run at a time; others wait. Each may
-	// use the memory of its grant, and once more as much for each of a request
-	// under way and an answer not taken. Zero means twice GOMAXPROCS.
+	// CacheKey authenticates what is in CacheDir, and is required with it: at
+	// least 32 random bytes, kept elsewhere. What was not written with it, or is
+	// not whole, is compiled anew and replaced.
+	CacheKey []byte
+
+	// CacheBytes is how large CacheDir may become; what was used longest ago goes
+	// first. Zero means 1 GiB.
+	CacheBytes int64
+
+	// Compiler is a program, with arguments, that compiles modules when it is
+	// started with two more arguments: one that calls [Main] first. It must be
+	// built with the same version of wazero, else what it gives is refused. Nil
+	// means this program, which then must have called [Main].
+	Compiler []string
+
+	// CompileCPU is the processor time for compiling one module, rounded up to
+	// seconds. Zero means 5 s, and one second more for each MiB of the rewritten
+	// module. The process that compiles has 3 GiB of address space besides, where
+	// the system can limit that.
+	CompileCPU time.Duration
+
+	// MaxConcurrent is how many guests run at a time; others wait. Zero means
+	// twice GOMAXPROCS.
 	MaxConcurrent int
+
+	// MaxMemory is how many bytes all of them together may hold. A run waits until
+	// there is room for the most that it may need: the memory of its grant, as much
+	// again for an answer of the host (or what a request over HTTP may move, if that
+	// is more), twice its output and log, and 144 MiB for stack and tables. A run that
+	// needs more than MaxMemory never starts. Zero means what MaxConcurrent runs
+	// need whose grants say nothing, 274 MiB each, and at least 4 GiB.
+	MaxMemory int64
+
+	// Fresh makes a new instance for each call and has it initialise itself, which
+	// is the slow way. Otherwise calls of one guest share what its initialisation
+	// left behind, such as the seeds of its hash tables, when that looked at nothing
+	// that belongs to one call.
+	Fresh bool
 
 	// Now is the clock of deadlines and of [call.Outcome].Took. Zero means
 	// time.Now.
 	Now func() time.Time
+
+	// Replay, unless it is nil, makes the randomness and the clocks of every run a
+	// function of it and the arguments. Time passes as the guest sleeps, and with
+	// each look at a clock. What bounds runs stays the real clock.
+	Replay *Replay
 }
 
 // Sandbox holds compiled modules and runs them. It is safe for concurrent use.
 type Sandbox struct {
-	now     func() time.Time
-	cache   wazero.CompilationCache // nil without a directory
-	runtime wazero.Runtime
+	now      func() time.Time
+	started  time.Time   // what the monotonic clocks of guests count from
+	replay   *Replay     // as in Options
+	world    *wasi.World // of the tests of the standard, else nil
+	runtime  wazero.Runtime
+	engine   wazero.CompilationCache // of the runtime; it reads store
+	store    *store
+	disk     *cache // nil without a directory
+	compiler *compiler
+	loading  sync.Mutex // held while the runtime reads store
 
 	// functions are what a guest may import: module -> name -> type.
 	functions map[string]map[string]signature
 
-	slots   chan struct{} // one for each run under way
+	fresh bool         // each instance initialises itself, and nothing of it is used again
+	once  bool         // each instance is used once, and only its memory again
+	pool  *pool        // of instances that were reset
+	shots atomic.Int64 // bytes of all snapshots
+
+	ceiling *ceiling      // of all runs
 	closing chan struct{} // closed by Close
 
-	installing sync.Mutex // held while a module compiles; protects closed
-	closed     bool
+	installs sync.WaitGroup // Install, while it works
 
-	mu      sync.RWMutex // protects the field below
-	modules map[string]*guest
+	mu         sync.RWMutex // protects the fields below, and installs.Add against Close
+	closed     bool
+	modules    map[string]*guest
+	installing map[string]chan struct{} // digest -> closed when it is done
 }
 
 // New returns a Sandbox without modules. The error says what is wrong with the
 // options or the cache directory.
 func New(ctx context.Context, o Options) (*Sandbox, error) {
-	if o.MaxConcurrent < 0 {
-		return nil, fmt.Errorf("sandbox: MaxConcurrent is %d", o.MaxConcurrent)
+	if o.MaxConcurrent < 0 || o.MaxMemory < 0 {
+		return nil, fmt.Errorf("sandbox: MaxConcurrent is %d, MaxMemory %d", o.MaxConcurrent, o.MaxMemory)
 	}
 	if o.MaxConcurrent == 0 {
 		o.MaxConcurrent = 2 * runtime.GOMAXPROCS(0)
@@ -86,26 +140,27 @@ func New(ctx context.Context, o Options) (*Sandbox, error) {
 		o.Now = time.Now
 	}
 	s := &Sandbox{
-		now: o.Now, modules: map[string]*guest{}, functions: map[string]map[string]signature{},
-		slots: make(chan struct{}, o.MaxConcurrent), closing: make(chan struct{}),
+		now: o.Now, started: o.Now(), replay: o.Replay, fresh: o.Fresh || o.Replay != nil, modules: map[string]*guest{}, installing: map[string]chan struct{}{}, functions: map[string]map[string]signature{},
+		ceiling: newCeiling(o.MaxConcurrent, cmp.Or(o.MaxMemory, defaultMaxMemory(o.MaxConcurrent))), closing: make(chan struct{}),
 	}
-	// Not WithCloseOnContextDone: it misses recursion and slows loops tenfold.
-	// Guests are stopped by what meter injects.
-	config := wazero.NewRuntimeConfigCompiler().WithCoreFeatures(api.CoreFeaturesV2).WithDebugInfoEnabled(false)
-	if o.CacheDir != "" {
-		if err := private(o.CacheDir); err != nil {
-			return nil, fmt.Errorf("sandbox: cache directory: %w", err)
-		}
-		cache, err := wazero.NewCompilationCacheWithDir(o.CacheDir)
-		if err != nil {
-			return nil, fmt.Errorf("sandbox: cache directory: %w", err)
-		}
-		s.cache, config = cache, config.WithCompilationCache(cache)
+	s.pool = newPool(o.MaxConcurrent, s.ceiling)
+	s.ceiling.evict, s.ceiling.limit = s.pool.evict, s.limitSnapshots
+	var err error
+	if s.compiler, err = newCompiler(o.Compiler, o.CompileCPU); err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
 	}
-	s.runtime = wazero.NewRuntimeWithConfig(ctx, config)
-	err := hostMeter(ctx, s.runtime)
+	if s.store, s.engine, err = openStore(""); err != nil {
+		return nil, fmt.Errorf("sandbox: place for compiled modules: %w", err)
+	}
+	s.runtime = wazero.NewRuntimeWithConfig(ctx, engineConfig(s.engine))
+	if err = s.store.check(ctx, s.runtime); err == nil {
+		s.disk, err = openCache(o, s.store.version)
+	}
 	if err == nil {
-		s.functions[wasi_snapshot_preview1.ModuleName], err = hostWASI(ctx, s.runtime)
+		err = hostMeter(ctx, s.runtime)
+	}
+	if err == nil {
+		s.functions[wasi.ModuleName], err = hostWASI(ctx, s.runtime)
 	}
 	if err == nil {
 		s.functions[hostModule], err = hostCallgate(ctx, s.runtime)
@@ -119,48 +174,32 @@ func New(ctx context.Context, o Options) (*Sandbox, error) {
 // Close stops every run, which ends as cancelled, waits for them, and frees
 // what was compiled. Later runs end as [call.CodeEngineClosed].
 func (s *Sandbox) Close(ctx context.Context) error {
-	s.installing.Lock()
-	defer s.installing.Unlock()
-	if s.closed {
+	s.mu.Lock()
+	closed := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if closed {
 		return nil
 	}
-	s.closed = true
 	close(s.closing)
-	for range cap(s.slots) {
-		s.slots <- struct{}{} // never given back, so nothing runs from here on
-	}
-	err := s.runtime.Close(ctx)
-	if s.cache != nil {
-		err = errors.Join(err, s.cache.Close(ctx))
-	}
-	return err
+	s.installs.Wait()
+	s.ceiling.wait()
+	s.pool.close(ctx)
+	return errors.Join(s.runtime.Close(ctx), s.engine.Close(ctx), s.store.close())
 }
 
-// acquire waits for a slot, for as long as the run itself could last.
-func (s *Sandbox) acquire(ctx context.Context, atMost time.Duration) (release func(), code call.Code) {
+// acquire waits for a place, for as long as the run itself could last.
+func (s *Sandbox) acquire(ctx context.Context, g *guest, b bounds) (release func(), code call.Code) {
+	bytes := b.reserve(g.memoryMax)
+	if code = s.ceiling.take(ctx, s.closing, b.timeout, bytes); code != "" {
+		return nil, code
+	}
+	release = func() { s.ceiling.give(bytes) }
 	select {
-	case <-s.closing:
+	case <-s.closing: // Close may be past waiting for us
+		release()
 		return nil, call.CodeEngineClosed
 	default:
+		return release, ""
 	}
-	timer := time.NewTimer(atMost)
-	defer timer.Stop()
-	select {
-	case s.slots <- struct{}{}:
-		return func() { <-s.slots }, ""
-	case <-s.closing:
-		return nil, call.CodeEngineClosed
-	case <-timer.C:
-		return nil, call.CodeOverloaded
-	case <-ctx.Done():
-		return nil, endOf(ctx)
-	}
-}
-
-// endOf is the code for a context that is done.
-func endOf(ctx context.Context) call.Code {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return call.CodeTimeExceeded
-	}
-	return call.CodeCancelled
 }

@@ -177,7 +177,7 @@ func TestBounds(t *testing.T) {
 		{guest: "stdin", want: tool(2)},
 		{guest: "iovamp", want: tool(28)},
 		{guest: "iovsum", want: tool(28)},
-		{guest: "sockets", want: tool(58)},
+		{guest: "sockets", want: tool(57)},
 		{guest: "exitinit", want: tool(0)},
 		{guest: "exitbig", want: tool(0xefffffff)},
 		{guest: "exit0", want: got{Out: "{}", Status: call.Succeeded, Code: call.CodeOK}},

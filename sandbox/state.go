@@ -1,15 +1,16 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/hostfx"
 	"github.com/callgate/callgate/sandbox/meter"
+	"github.com/callgate/callgate/sandbox/wasi"
 )
 
 // run is the state of one run. Only the goroutine that runs the guest uses it.
@@ -22,21 +23,15 @@ type run struct {
 	account  meter.Account
 	fuelLeft int64 // of the slice that the account gave last
 	memory   *memory
-	stdout   output
-	stderr   logged
+	seen     seen // of memory, once the run is over
 	entered  bool // an instruction of the guest ran
 	called   bool // the guest's entry was called
 	ended    *end // why we ended it, nil while it runs or when it ended itself
 
-	full   bool            // an open was refused since too many are open
-	places map[int32]place // descriptor -> where it is, for directories
-	kept   *kept           // the answer that the guest has not taken yet, or nil
-}
+	isNeutral bool // it initialises a guest for more calls than one
 
-// place is a directory as a guest's path starts from it.
-type place struct {
-	dir *hostfx.Dir
-	at  string // below dir, "." for itself
+	wasi *wasi.State // what the guest sees through WASI
+	kept *kept       // the answer that the guest has not taken yet, or nil
 }
 
 // end is why the host ended a guest. It travels up through the guest's frames
@@ -54,19 +49,50 @@ type runKey struct{}
 // runOf returns the run that a host function is called in.
 func runOf(ctx context.Context) *run { return ctx.Value(runKey{}).(*run) }
 
-func newRun(ctx context.Context, s *Sandbox, fx *hostfx.Effects, b bounds) *run {
+func newRun(ctx context.Context, s *Sandbox, fx *hostfx.Effects, args call.Args, b bounds) *run {
 	r := &run{
 		sandbox: s, ctx: ctx, fx: fx, deadline: s.now().Add(b.timeout),
-		account: meter.Account{Budget: b.fuel},
+		account: meter.Account{Budget: b.fuel, Slice: b.slice()},
 		memory:  &memory{limit: uint64(b.memory)},
-		stderr:  logged{left: b.log},
-		places:  map[int32]place{},
 	}
-	r.stdout = output{run: r, left: b.output}
-	for i, d := range fx.Dirs() {
-		r.places[firstPreopen+int32(i)] = place{d, "."}
-	}
+	r.wasi = r.wasiState(args.Bytes(), b.output, b.log)
 	return r
+}
+
+// neutral is a run in the bounds of r that has nothing of its call: no arguments,
+// and it ends at the first look at anything but the names of what is granted. It
+// has a quarter of the time that is left.
+func (r *run) neutral() *run {
+	now := r.sandbox.now()
+	n := &run{
+		sandbox: r.sandbox, ctx: r.ctx, fx: r.fx, isNeutral: true,
+		deadline: now.Add(r.deadline.Sub(now) / 4),
+		account:  meter.Account{Budget: r.account.Budget, Slice: r.account.Slice},
+		memory:   &memory{limit: r.memory.limit},
+	}
+	n.wasi = n.wasiState(nil, 0, 0)
+	return n
+}
+
+// touch is called before the guest looks at or does anything that belongs to one
+// call. A run that is for more calls ends there.
+func (r *run) touch() {
+	if r.isNeutral {
+		r.stop(call.CodeCancelled)
+	}
+}
+
+// world is what a guest can see of its call without touching anything.
+func (r *run) world() string {
+	var b strings.Builder
+	if r.fx.Grant().Caps().PreciseClock {
+		b.WriteByte(1)
+	}
+	for _, d := range r.fx.Dirs() {
+		b.WriteByte(0)
+		b.WriteString(d.Name())
+	}
+	return b.String()
 }
 
 // stop ends the guest and does not return.
@@ -119,42 +145,23 @@ func (r *run) yield(fuel, stack int64) int64 {
 	return next
 }
 
+// nap is how long a guest sleeps at most before it is looked at whether its grant
+// is still alive.
+const nap = 50 * time.Millisecond
+
 // sleep waits, or ends the guest if its time ends before.
 func (r *run) sleep(d time.Duration) {
-	timer := time.NewTimer(min(d, r.deadline.Sub(r.sandbox.now())))
+	timer := time.NewTimer(0)
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.ctx.Done():
-	case <-r.sandbox.closing:
+	for d > 0 {
+		step := max(0, min(d, nap, r.deadline.Sub(r.sandbox.now())))
+		timer.Reset(step)
+		select {
+		case <-timer.C:
+		case <-r.ctx.Done():
+		case <-r.sandbox.closing:
+		}
+		r.check()
+		d -= step
 	}
-	r.check()
-}
-
-// output is stdout: one byte too many ends the guest.
-type output struct {
-	bytes.Buffer
-	run  *run
-	left int64
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	if int64(len(p)) > o.left {
-		o.run.stop(call.CodeOutputExceeded)
-	}
-	o.left -= int64(len(p))
-	return o.Buffer.Write(p)
-}
-
-// logged is stderr: what is too much is dropped.
-type logged struct {
-	bytes.Buffer
-	left int64
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	k := min(int64(len(p)), l.left)
-	l.left -= k
-	l.Buffer.Write(p[:k])
-	return len(p), nil
 }

@@ -23,9 +23,9 @@ _words := {
 }
 
 _keys := {
-	"allow": {"bounds", "exec", "fs", "http", "id", "log", "plan", "secrets", "workspace"},
+	"allow": {"bounds", "exec", "fs", "http", "id", "log", "plan", "precise_clock", "secrets", "workspace"},
 	"ask": {"count", "from", "name", "reason", "ttl_s"},
-	"cap": {"bounds", "exec", "fs", "http", "log", "plan", "secrets", "workspace"},
+	"cap": {"bounds", "exec", "fs", "http", "log", "plan", "precise_clock", "secrets", "workspace"},
 	"deny": {"code", "hidden", "message", "remedy", "rule"},
 	"limit": {"burst", "charge", "cost", "key", "name", "per"},
 }

@@ -183,7 +183,7 @@ test_problems_have_words if {
 
 test_every_family if {
 	every family, value in {
-		"fs": [], "http": [], "exec": [], "secrets": [], "workspace": true, "plan": true, "log": true, "bounds": {"calls": 1},
+		"fs": [], "http": [], "exec": [], "secrets": [], "workspace": true, "plan": true, "log": true, "precise_clock": true, "bounds": {"calls": 1},
 	} {
 		says("allow", {{"id": "g2", family: value}}).decision == "allow"
 		says("cap", {{family: value}}).decision == "allow"

@@ -130,7 +130,7 @@ from(x) if {
 # title: Capabilities, as grants and caps state them
 # description: What hosts, paths and the like look like is Callgate's to say.
 capabilities(x) if {
-	keys(x, {"bounds", "exec", "fs", "http", "log", "plan", "secrets", "workspace"}, set())
+	keys(x, {"bounds", "exec", "fs", "http", "log", "plan", "precise_clock", "secrets", "workspace"}, set())
 	every family, value in x { _family(family, value) }
 }
 
@@ -192,7 +192,7 @@ _bounds := {
 }
 
 _family(flag, x) if {
-	flag in {"log", "plan", "workspace"}
+	flag in {"log", "plan", "precise_clock", "workspace"}
 	is_boolean(x)
 }
 

@@ -72,7 +72,7 @@ whole := {
 	"fs": [{"root": "docs", "path": ".", "modes": ["read"]}],
 	"http": [http, object.union(http, {"plain": true, "secret": {"name": "s", "as": "bearer"}})],
 	"exec": [{"command": "git", "args": ["log", "*"]}, {"command": "ls"}],
-	"secrets": ["s"], "workspace": true, "plan": false, "log": true,
+	"secrets": ["s"], "workspace": true, "plan": false, "log": true, "precise_clock": true,
 	"bounds": {"calls": 3, "memory_bytes": 65536},
 }
 
@@ -92,7 +92,7 @@ test_no_capabilities if {
 		{"http": [object.union(http, {"ports": [65536]})]}, {"http": [object.union(http, {"plain": "no"})]}, {"http": [object.union(http, {"secret": "s"})]},
 		{"http": [object.union(http, {"secret": {"name": "s"}})]}, {"http": [object.union(http, {"secret": {"name": "s", "as": "query"}})]}, {"http": [object.union(http, {"hosts": []})]},
 		{"exec": [true]}, {"exec": [{}]}, {"exec": [{"command": "git", "args": "log"}]}, {"exec": [{"command": ""}]}, {"exec": "git"},
-		{"secrets": "s"}, {"secrets": [7]}, {"secrets": [""]}, {"log": "yes"}, {"plan": 1}, {"workspace": null},
+		{"secrets": "s"}, {"secrets": [7]}, {"secrets": [""]}, {"log": "yes"}, {"plan": 1}, {"precise_clock": "yes"}, {"workspace": null},
 		{"bounds": []}, {"bounds": {"calls": "1"}}, {"bounds": {"calls": 0}}, {"bounds": {"calls": 1.5}}, {"bounds": {"call": 1}},
 	] {
 		not shape.capabilities(x)

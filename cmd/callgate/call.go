@@ -216,15 +216,8 @@ func report(cmd *cobra.Command, format, tool string, res *engine.Result, err err
 		return exitWith(code, nil)
 	}
 	if res != nil {
-		out := cmd.OutOrStdout()
-		if terminal(out) {
-			res.Output = []byte(clean(string(res.Output)))
-		}
-		if _, err := out.Write(res.Output); err != nil {
+		if err := writeOutput(cmd.OutOrStdout(), res.Output); err != nil {
 			return err
-		}
-		if n := len(res.Output); n > 0 && res.Output[n-1] != '\n' {
-			fmt.Fprintln(out)
 		}
 	}
 	errOut := cmd.ErrOrStderr()

@@ -40,7 +40,11 @@ type Config struct {
 	DecideTimeout time.Duration   `mapstructure:"decide_timeout"`
 	MaxGuests     int             `mapstructure:"max_guests"`
 	MaxRefusals   int             `mapstructure:"max_refusals"` // of a principal in a minute; -1: any number
-	Log           LogConfig       `mapstructure:"log"`
+
+	// ExecEnforcement is the least that the kernel must do to confine commands.
+	ExecEnforcement string        `mapstructure:"exec_enforcement"`
+	Sandbox         SandboxConfig `mapstructure:"sandbox"`
+	Log             LogConfig     `mapstructure:"log"`
 }
 
 // The profiles. In demo, identities vote that nothing but --as vouches for. In
@@ -178,7 +182,8 @@ func readConfig(path string, flags *pflag.FlagSet) (Config, error) {
 	for key, value := range map[string]any{
 		"data": "data", "bundle": "bundle", "layers": []any{}, "tools": "tools", "ceiling": "", "roots": []any{}, "ca": "",
 		"networks": []any{}, "hosts": []any{}, "secrets": []any{}, "approvals": map[string]any{}, "grants": map[string]any{}, "node": "", "profile": "",
-		"decide_timeout": "0s", "max_guests": 0, "max_refusals": 0, "log.level": "warn", "log.format": "text",
+		"decide_timeout": "0s", "max_guests": 0, "max_refusals": 0, "exec_enforcement": "", "log.level": "warn", "log.format": "text",
+		"sandbox.max_memory": 0, "sandbox.cache": "", "sandbox.cache_key": "", "sandbox.cache_bytes": 0, "sandbox.compile_cpu_seconds": 0, "sandbox.compiler": []any{},
 	} {
 		v.SetDefault(key, value)
 	}
@@ -254,6 +259,7 @@ func (c *Config) resolve(path string, flags *pflag.FlagSet) error {
 	for i := range c.Secrets {
 		absolute(&c.Secrets[i].File, file)
 	}
+	c.Sandbox.resolve(file)
 	c.Grants.resolve(file)
 	c.State.resolve(file)
 	return nil
@@ -279,6 +285,12 @@ func (c *Config) validate(path string) error {
 	}
 	if c.DecideTimeout < 0 || c.MaxGuests < 0 {
 		errs = append(errs, errors.New("decide_timeout and max_guests are at least 0"))
+	}
+	if !slices.Contains([]string{"", hostfx.Enforced, hostfx.Partial, hostfx.Unavailable}, c.ExecEnforcement) {
+		errs = append(errs, fmt.Errorf("exec_enforcement is not %s, %s or %s", hostfx.Enforced, hostfx.Partial, hostfx.Unavailable))
+	}
+	if err := c.Sandbox.validate(); err != nil {
+		errs = append(errs, err)
 	}
 	if _, err := zerolog.ParseLevel(c.Log.Level); err != nil {
 		errs = append(errs, errors.New("log.level is not one of trace, debug, info, warn, error and disabled"))
@@ -345,9 +357,9 @@ func (c *Config) hosts() (out []hostfx.Name, err error) {
 func (c *Config) local(errOut io.Writer) local.Config {
 	l := local.Config{
 		Data: c.Data, Bundle: c.Bundle, Tools: c.Tools, Ceiling: c.Ceiling,
-		Node: c.Node, DecideTimeout: c.DecideTimeout, MaxGuests: c.MaxGuests, MaxRefusals: c.MaxRefusals, CA: c.CA,
+		Node: c.Node, DecideTimeout: c.DecideTimeout, MaxGuests: c.MaxGuests, MaxRefusals: c.MaxRefusals, CA: c.CA, ExecEnforcement: c.ExecEnforcement,
 		Webhooks: c.Approvals.local(), AssertedApprovers: c.Profile == demoProfile, Production: c.Profile == productionProfile,
-		Grants: c.Grants.local(), State: c.State.local(),
+		Grants: c.Grants.local(), State: c.State.local(), Guests: c.Sandbox.local(),
 	}
 	l.Networks, _ = c.networks() // validate has refused what is malformed
 	l.Names, _ = c.hosts()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -59,6 +60,18 @@ func terminal(w io.Writer) bool {
 	}
 	null, err := os.Stat(os.DevNull)
 	return err != nil || !os.SameFile(info, null)
+}
+
+// writeOutput writes what a tool returned, as it is unless a terminal would obey it.
+func writeOutput(w io.Writer, output []byte) error {
+	if terminal(w) {
+		output = []byte(clean(string(output)))
+	}
+	if n := len(output); n > 0 && output[n-1] != '\n' {
+		output = append(slices.Clip(output), '\n')
+	}
+	_, err := w.Write(output)
+	return err
 }
 
 // clean takes control characters out of text that a tool or a policy wrote, so

@@ -79,6 +79,6 @@ tell, 3 ran and failed or hit a bound.`,
 		SilenceUsage:  true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newInit(), newCall(), newIssue(), newExec(), newGrants(), newRevoke(), newApprovals(), newDemo(), newAudit(), newBundle(), newPolicy(), newCodes())
+	root.AddCommand(newInit(), newCall(), newServe(), newIssue(), newExec(), newGrants(), newRevoke(), newApprovals(), newDemo(), newAudit(), newBundle(), newPolicy(), newTools(), newCodes())
 	return root
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/callgate/callgate/engine/state/redis/redistest"
+	"github.com/callgate/callgate/hostfx"
+	"github.com/callgate/callgate/sandbox"
 )
 
 // bin is where the real command is, which scripts run: built once, and without the
@@ -21,6 +23,8 @@ import (
 var bin string
 
 func TestMain(m *testing.M) {
+	sandbox.Main()
+	hostfx.Main()
 	dir, err := os.MkdirTemp("", "callgate-bin-")
 	if err != nil {
 		panic(err)
@@ -54,12 +58,29 @@ func TestScript(t *testing.T) {
 			env.Setenv("CALLGATE_DECIDE_TIMEOUT", "1m")
 			env.Setenv("REDIS", server.Address)
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
-			return nil
+			return goEnv(env)
 		},
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"flip": flip},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 	})
+}
+
+// goEnv lets scripts build tools in Go with this checkout, and with nothing that is
+// not here already.
+func goEnv(env *testscript.Env) error {
+	out, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
+	if err != nil {
+		return err
+	}
+	dirs := strings.Split(string(out), "\n")
+	source, err := filepath.Abs("../..")
+	if err != nil {
+		return err
+	}
+	env.Vars = append(env.Vars, "GOCACHE="+dirs[0], "GOMODCACHE="+dirs[1], "SOURCE="+source, "MODULES="+filepath.Join(source, "sandbox/guests"),
+		"GOPROXY=off", "GOSUMDB=off", "GOTOOLCHAIN=local", "GOFLAGS=", "GOWORK=off")
+	return nil
 }
 
 func flip(ts *testscript.TestScript, neg bool, args []string) {
@@ -78,7 +99,7 @@ func flip(ts *testscript.TestScript, neg bool, args []string) {
 
 // Every command says what it does, by example.
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{}, {"init"}, {"call"}, {"issue"}, {"exec"}, {"revoke"}, {"grants"}, {"grants", "keys"}, {"grants", "jwks"}, {"grants", "rotate"}, {"grants", "verify"}, {"approvals"}, {"approvals", "list"}, {"approvals", "show"}, {"approvals", "approve"}, {"approvals", "deny"}, {"approvals", "wait"}, {"demo"}, {"audit"}, {"audit", "verify"}, {"bundle"}, {"bundle", "build"}, {"bundle", "sign"}, {"bundle", "verify"}, {"bundle", "inspect"}, {"bundle", "prune"}, {"policy"}, {"policy", "test"}, {"policy", "check"}, {"policy", "lint"}, {"policy", "eval"}, {"policy", "explain"}, {"policy", "diff"}, {"policy", "who-can"}, {"policy", "what-can"}, {"policy", "vendor"}, {"codes"}} {
+	for _, args := range [][]string{{}, {"init"}, {"call"}, {"issue"}, {"exec"}, {"revoke"}, {"grants"}, {"grants", "keys"}, {"grants", "jwks"}, {"grants", "rotate"}, {"grants", "verify"}, {"approvals"}, {"approvals", "list"}, {"approvals", "show"}, {"approvals", "approve"}, {"approvals", "deny"}, {"approvals", "wait"}, {"demo"}, {"audit"}, {"audit", "verify"}, {"bundle"}, {"bundle", "build"}, {"bundle", "sign"}, {"bundle", "verify"}, {"bundle", "inspect"}, {"bundle", "prune"}, {"policy"}, {"policy", "test"}, {"policy", "check"}, {"policy", "lint"}, {"policy", "eval"}, {"policy", "explain"}, {"policy", "diff"}, {"policy", "who-can"}, {"policy", "what-can"}, {"policy", "vendor"}, {"serve"}, {"tools"}, {"tools", "new"}, {"tools", "inspect"}, {"tools", "run"}, {"tools", "compile"}, {"codes"}} {
 		var out, errOut strings.Builder
 		code := run(context.Background(), append(args, "--help"), strings.NewReader(""), &out, &errOut)
 		if code != exitOK || errOut.Len() > 0 {

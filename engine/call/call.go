@@ -141,9 +141,13 @@ type Effect struct {
 	Kind   string `json:"kind"`           // fs.read, http.get, log, ...; "" of an entry with the code more
 	Within string `json:"within"`         // what of the grant it fell under, "" for nothing
 	Target string `json:"target"`         // for the caller; records hold only its digest
-	Code   string `json:"code"`           // ok, refused, not_found, over_cap, redirect, no_answer, withheld, changed, error, or more for those not listed
+	Code   string `json:"code"`           // ok, refused, not_found, over_cap, redirect, no_answer, withheld, changed, stopped, error, or more for those not listed
 	Bytes  int64  `json:"bytes"`          // moved, to and fro
 	Count  int64  `json:"count,omitzero"` // lines of a log; effects that an entry with the code more stands for
+
+	// Enforcement is how far the kernel held a command to its grant: enforced, partial
+	// or unavailable; "" for one that never began, and for all other effects.
+	Enforcement string `json:"enforcement,omitzero"`
 }
 
 // Status says how a run ended. The zero value is no known end.

@@ -3,14 +3,15 @@ package call
 // Cap is the most that somebody lets a call have. A family that is nil is no
 // opinion; an empty list and a false are none. The zero value narrows nothing.
 type Cap struct {
-	FS        []FS     `json:"fs,omitzero"`
-	HTTP      []HTTP   `json:"http,omitzero"`
-	Exec      []Exec   `json:"exec,omitzero"`
-	Secrets   []string `json:"secrets,omitzero"`
-	Workspace *bool    `json:"workspace,omitzero"`
-	Plan      *bool    `json:"plan,omitzero"`
-	Log       *bool    `json:"log,omitzero"`
-	Bounds    Bounds   `json:"bounds,omitzero"` // one that is not stated is no opinion
+	FS           []FS     `json:"fs,omitzero"`
+	HTTP         []HTTP   `json:"http,omitzero"`
+	Exec         []Exec   `json:"exec,omitzero"`
+	Secrets      []string `json:"secrets,omitzero"`
+	Workspace    *bool    `json:"workspace,omitzero"`
+	Plan         *bool    `json:"plan,omitzero"`
+	Log          *bool    `json:"log,omitzero"`
+	PreciseClock *bool    `json:"precise_clock,omitzero"`
+	Bounds       Bounds   `json:"bounds,omitzero"` // one that is not stated is no opinion
 }
 
 // Validate checks what c states, as [Caps.Validate] does.
@@ -30,14 +31,15 @@ func (c Cap) Meet(o Cap) (Cap, error) {
 		return Cap{}, err
 	}
 	return Cap{
-		FS:        stated(met.FS, c.FS, o.FS),
-		HTTP:      stated(met.HTTP, c.HTTP, o.HTTP),
-		Exec:      stated(met.Exec, c.Exec, o.Exec),
-		Secrets:   stated(met.Secrets, c.Secrets, o.Secrets),
-		Workspace: statedFlag(met.Workspace, c.Workspace, o.Workspace),
-		Plan:      statedFlag(met.Plan, c.Plan, o.Plan),
-		Log:       statedFlag(met.Log, c.Log, o.Log),
-		Bounds:    met.Bounds,
+		FS:           stated(met.FS, c.FS, o.FS),
+		HTTP:         stated(met.HTTP, c.HTTP, o.HTTP),
+		Exec:         stated(met.Exec, c.Exec, o.Exec),
+		Secrets:      stated(met.Secrets, c.Secrets, o.Secrets),
+		Workspace:    statedFlag(met.Workspace, c.Workspace, o.Workspace),
+		Plan:         statedFlag(met.Plan, c.Plan, o.Plan),
+		Log:          statedFlag(met.Log, c.Log, o.Log),
+		PreciseClock: statedFlag(met.PreciseClock, c.PreciseClock, o.PreciseClock),
+		Bounds:       met.Bounds,
 	}, nil
 }
 
@@ -65,7 +67,7 @@ func (c Cap) over(o Caps) Caps {
 	for _, f := range []struct {
 		to   *bool
 		from *bool
-	}{{&o.Workspace, c.Workspace}, {&o.Plan, c.Plan}, {&o.Log, c.Log}} {
+	}{{&o.Workspace, c.Workspace}, {&o.Plan, c.Plan}, {&o.Log, c.Log}, {&o.PreciseClock, c.PreciseClock}} {
 		if f.from != nil {
 			*f.to = *f.from
 		}

@@ -36,6 +36,9 @@ func genCap(t *rapid.T, label string) Cap {
 	if has("log") {
 		c.Log = &all.Log
 	}
+	if has("precise_clock") {
+		c.PreciseClock = &all.PreciseClock
+	}
 	return c
 }
 
@@ -56,6 +59,8 @@ func (c Cap) silent(k OpKind) bool {
 		return c.Plan == nil
 	case OpLog:
 		return c.Log == nil
+	case OpPreciseClock:
+		return c.PreciseClock == nil
 	}
 	return true
 }
@@ -116,7 +121,7 @@ func TestCapsMeet(t *testing.T) {
 				t.Fatalf("%+v: together %v, one after the other %v", op, together.Allows(op), first.Allows(op))
 			}
 		}
-		for _, k := range []OpKind{OpFS, OpHTTP, OpExec, OpSecret, OpWorkspace, OpPlan, OpLog} {
+		for _, k := range []OpKind{OpFS, OpHTTP, OpExec, OpSecret, OpWorkspace, OpPlan, OpLog, OpPreciseClock} {
 			if one.silent(k) != (a.silent(k) && b.silent(k)) {
 				t.Errorf("%s: silent %v", k, one.silent(k))
 			}
@@ -129,13 +134,14 @@ func TestCapFromJSON(t *testing.T) {
 		FS: []FS{{"docs", ".", []string{"read"}}}, Secrets: []string{"s"}, Workspace: true, Log: true, Bounds: Bounds{Calls: 9},
 	}
 	for give, want := range map[string]Caps{
-		`{}`:                   all,
-		`{"fs": []}`:           {Secrets: all.Secrets, Workspace: true, Log: true, Bounds: all.Bounds},
-		`{"secrets": []}`:      {FS: all.FS, Workspace: true, Log: true, Bounds: all.Bounds},
-		`{"workspace": false}`: {FS: all.FS, Secrets: all.Secrets, Log: true, Bounds: all.Bounds},
-		`{"log": true}`:        all,
-		`{"http": []}`:         all,
-		`{"bounds": {}}`:       all,
+		`{}`:                      all,
+		`{"fs": []}`:              {Secrets: all.Secrets, Workspace: true, Log: true, Bounds: all.Bounds},
+		`{"secrets": []}`:         {FS: all.FS, Workspace: true, Log: true, Bounds: all.Bounds},
+		`{"workspace": false}`:    {FS: all.FS, Secrets: all.Secrets, Log: true, Bounds: all.Bounds},
+		`{"log": true}`:           all,
+		`{"precise_clock": true}`: all, // a cap gives nothing
+		`{"http": []}`:            all,
+		`{"bounds": {}}`:          all,
 		`{"bounds": {"calls": 2, "fuel": 5}}`: {
 			FS: all.FS, Secrets: all.Secrets, Workspace: true, Log: true, Bounds: Bounds{Calls: 2, Fuel: 5},
 		},

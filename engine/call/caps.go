@@ -13,7 +13,12 @@ type Caps struct {
 	Workspace bool     `json:"workspace,omitzero"`
 	Plan      bool     `json:"plan,omitzero"`
 	Log       bool     `json:"log,omitzero"`
-	Bounds    Bounds   `json:"bounds,omitzero"`
+
+	// PreciseClock gives clocks, and the times of files, a precision finer than
+	// 1 ms to a guest.
+	PreciseClock bool `json:"precise_clock,omitzero"`
+
+	Bounds Bounds `json:"bounds,omitzero"`
 }
 
 // FS gives access to the directory Path below a root that the operator named.

@@ -50,7 +50,7 @@ func genCaps(t *rapid.T, label string) Caps {
 		})
 	}
 	c.Secrets = rapid.SliceOfN(rapid.SampledFrom(someNames), 0, 2).Draw(t, "secrets")
-	c.Workspace, c.Plan, c.Log = b("workspace"), b("plan"), b("log")
+	c.Workspace, c.Plan, c.Log, c.PreciseClock = b("workspace"), b("plan"), b("log"), b("precise_clock")
 	for _, f := range c.Bounds.all() {
 		*f.value = rapid.SampledFrom([]int64{0, 0, 1, 2, 3}).Draw(t, f.name)
 	}
@@ -61,7 +61,7 @@ func genCaps(t *rapid.T, label string) Caps {
 // for all that the generators can tell apart.
 func allOps() []Op {
 	ops := []Op{
-		{}, {Kind: OpWorkspace}, {Kind: OpPlan}, {Kind: OpLog},
+		{}, {Kind: OpWorkspace}, {Kind: OpPlan}, {Kind: OpLog}, {Kind: OpPreciseClock},
 		{Kind: OpHTTP, Host: "*.x.io", Port: 443, Method: "GET", Network: "public", Path: "/v1"},
 		{Kind: OpHTTP, Host: "a.x.io", Port: 443, Method: "GET", Network: "public", Path: "/v1/"},
 		{Kind: OpHTTP, Host: "a.x.io", Port: 443, Method: "GET", Network: "public", Path: "/v1/../v2"},

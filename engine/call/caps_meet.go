@@ -26,14 +26,15 @@ func (c Caps) Meet(o Caps) (Caps, error) {
 		return Caps{}, err
 	}
 	m := Caps{
-		FS:        normalFS(pairs(a.FS, b.FS, meetFS)),
-		HTTP:      maximal(pairs(a.HTTP, b.HTTP, meetHTTP), coversHTTP, compareHTTP),
-		Exec:      maximal(pairs(a.Exec, b.Exec, meetExec), coversExec, compareExec),
-		Secrets:   meetList(a.Secrets, b.Secrets, has),
-		Workspace: a.Workspace && b.Workspace,
-		Plan:      a.Plan && b.Plan,
-		Log:       a.Log && b.Log,
-		Bounds:    a.Bounds.merge(b.Bounds, func(x, y int64) int64 { return min(x, y) }),
+		FS:           normalFS(pairs(a.FS, b.FS, meetFS)),
+		HTTP:         maximal(pairs(a.HTTP, b.HTTP, meetHTTP), coversHTTP, compareHTTP),
+		Exec:         maximal(pairs(a.Exec, b.Exec, meetExec), coversExec, compareExec),
+		Secrets:      meetList(a.Secrets, b.Secrets, has),
+		Workspace:    a.Workspace && b.Workspace,
+		Plan:         a.Plan && b.Plan,
+		Log:          a.Log && b.Log,
+		PreciseClock: a.PreciseClock && b.PreciseClock,
+		Bounds:       a.Bounds.merge(b.Bounds, func(x, y int64) int64 { return min(x, y) }),
 	}
 	if err := m.tooMany(maxCapsMet, maxValuesMet); err != nil {
 		return Caps{}, err
@@ -62,6 +63,7 @@ func Join(cs ...Caps) (Caps, error) {
 		j.Workspace = j.Workspace || n.Workspace
 		j.Plan = j.Plan || n.Plan
 		j.Log = j.Log || n.Log
+		j.PreciseClock = j.PreciseClock || n.PreciseClock
 		j.Bounds = j.Bounds.merge(n.Bounds, func(x, y int64) int64 { return max(x, y) })
 		if err := j.tooMany(maxCapsMet, maxValuesMet); err != nil {
 			return Caps{}, err
@@ -111,6 +113,7 @@ func (c Caps) Covers(o Caps) bool {
 		!slices.ContainsFunc(b.HTTP, func(h HTTP) bool { return !coversTogether(a.HTTP, h) }) &&
 		covers(a.Secrets, b.Secrets, func(x, y string) bool { return x == y }) &&
 		(a.Workspace || !b.Workspace) && (a.Plan || !b.Plan) && (a.Log || !b.Log) &&
+		(a.PreciseClock || !b.PreciseClock) &&
 		a.Bounds.covers(b.Bounds)
 }
 

@@ -19,6 +19,8 @@ const (
 	OpWorkspace OpKind = "workspace"
 	OpPlan      OpKind = "plan"
 	OpLog       OpKind = "log"
+
+	OpPreciseClock OpKind = "precise_clock"
 )
 
 // Op is one thing that a tool wants to do. Only the fields of its kind count.
@@ -78,6 +80,8 @@ func (c Caps) Within(op Op) string {
 		return onlyIf(c.Plan, op.Kind)
 	case OpLog:
 		return onlyIf(c.Log, op.Kind)
+	case OpPreciseClock:
+		return onlyIf(c.PreciseClock, op.Kind)
 	}
 	if i < 0 {
 		return ""

@@ -37,7 +37,7 @@ func TestValidate(t *testing.T) {
 		{"nothing", Caps{}, ""},
 		{"everything", Caps{
 			FS: []FS{{"w", ".", modes}}, HTTP: []HTTP{okHTTP()}, Exec: []Exec{{"git", []string{"log", "*", "-n*"}}, {Command: "ls"}},
-			Secrets: []string{"s"}, Workspace: true, Plan: true, Log: true, Bounds: Bounds{Fuel: 1, Calls: maxBound},
+			Secrets: []string{"s"}, Workspace: true, Plan: true, Log: true, PreciseClock: true, Bounds: Bounds{Fuel: 1, Calls: maxBound},
 		}, ""},
 		{"no root", fs("", "a", "read"), "fs[0].root is not a name"},
 		{"root with a slash", fs("w/x", "a", "read"), "fs[0].root is not a name"},
@@ -290,12 +290,14 @@ func withOnly(change func(*HTTP)) Caps {
 }
 
 func TestWithinNamesTheEntry(t *testing.T) {
-	c := Caps{FS: []FS{{"w", "a", []string{"read"}}, {"w", "b", []string{"read"}}}, Secrets: []string{"r", "s"}, Log: true}
+	c := Caps{FS: []FS{{"w", "a", []string{"read"}}, {"w", "b", []string{"read"}}}, Secrets: []string{"r", "s"}, Log: true, PreciseClock: true}
 	for want, op := range map[string]Op{
 		"fs[1]":      {Kind: OpFS, Root: "w", Path: "b/c", Mode: "read"},
 		"":           {Kind: OpFS, Root: "w", Path: "b/c", Mode: "write"},
 		"secrets[1]": {Kind: OpSecret, Secret: "s"},
 		"log":        {Kind: OpLog},
+
+		"precise_clock": {Kind: OpPreciseClock},
 	} {
 		if got := c.Within(op); got != want {
 			t.Errorf("Within(%+v) = %q, want %q", op, got, want)

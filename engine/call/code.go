@@ -21,6 +21,7 @@ const (
 	CodeArgsInexact        Code = "args_inexact"
 	CodeAssertedInvalid    Code = "asserted_invalid"
 	CodeToolUnknown        Code = "tool_unknown"
+	CodeToolChanged        Code = "tool_changed"
 	CodeArgsSchema         Code = "args_schema"
 	CodeFactsUnparsable    Code = "facts_unparsable"
 	CodeToolKind           Code = "tool_kind"
@@ -63,8 +64,10 @@ const (
 	CodeRootUnavailable   Code = "root_unavailable"
 	CodeSecretUnavailable Code = "secret_unavailable"
 	CodePathIsLink        Code = "path_is_link"
+	CodeExecUnconfined    Code = "exec_unconfined"
 	CodeGrantMismatch     Code = "grant_mismatch"
 	CodeMemoryMinimum     Code = "memory_minimum"
+	CodeMemoryCeiling     Code = "memory_ceiling"
 
 	// The run: how it ended.
 	CodeOK             Code = "ok"
@@ -111,6 +114,7 @@ var codes = []CodeInfo{
 	{CodeArgsInexact, ClassDenied, "a number in the arguments cannot be represented exactly; send it as a string"},
 	{CodeAssertedInvalid, ClassDenied, "the asserted part is not an object of justification and context"},
 	{CodeToolUnknown, ClassDenied, "no such tool"},
+	{CodeToolChanged, ClassUnavailable, "the tool's files are not the ones that were pinned"},
 	{CodeArgsSchema, ClassDenied, "the arguments do not fit the tool's schema"},
 	{CodeFactsUnparsable, ClassDenied, "a URL, path or command in the arguments is one that programs read differently"},
 	{CodeToolKind, ClassDenied, "the tool is run in another way: external tools by their caller, all others by the engine"},
@@ -148,8 +152,10 @@ var codes = []CodeInfo{
 	{CodeRootUnavailable, ClassUnavailable, "a granted directory does not exist or cannot be opened"},
 	{CodeSecretUnavailable, ClassUnavailable, "a credential that the grant or the configuration names cannot be read or used"},
 	{CodePathIsLink, ClassUnavailable, "a granted directory is reached through a link"},
+	{CodeExecUnconfined, ClassUnavailable, "commands are granted and cannot be confined here as the operator demands"},
 	{CodeGrantMismatch, ClassUnavailable, "the grant is for another call, or is spent"},
 	{CodeMemoryMinimum, ClassUnavailable, "the tool needs more memory to start than its grant allows"},
+	{CodeMemoryCeiling, ClassUnavailable, "the tool's grant allows more memory than all tools together may have here"},
 
 	{CodeOK, ClassRan, "ran and succeeded"},
 	{CodeToolError, ClassFailed, "the tool ran and reported an error"},

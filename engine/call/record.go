@@ -19,6 +19,7 @@ const (
 	TypeRevoke   RecordType = "revoke"
 	TypeReveal   RecordType = "reveal" // somebody looked at arguments that are masked
 	TypeWaiver   RecordType = "waiver" // the node started with less than it should have
+	TypePin      RecordType = "pin"    // a tool that is being worked on was taken up anew
 	TypeCut      RecordType = "cut"    // lines that were never acknowledged were removed on open
 )
 
@@ -60,6 +61,9 @@ type Record struct {
 	// Of outcomes.
 	Decision *int64         `json:"decision,omitzero"` // index of the decision record
 	Outcome  *RecordOutcome `json:"outcome,omitzero"`
+
+	// Of pins, beside Tool.
+	Was string `json:"was,omitzero"` // digest of the tool before
 
 	// Of waivers.
 	Waived []string `json:"waived,omitzero"` // what the state goes without
@@ -125,6 +129,8 @@ type RecordEffect struct {
 	Code   string `json:"code"`
 	Bytes  int64  `json:"bytes,omitzero"`
 	Count  int64  `json:"count,omitzero"`
+
+	Enforcement string `json:"enforcement,omitzero"` // of commands, as in [Effect]
 }
 
 // Change is what a record does to the state. Folding the changes of all

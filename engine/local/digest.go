@@ -24,7 +24,7 @@ import (
 // differently from another, so that a client can tell whether the owner is the
 // engine that it would have opened itself: what the settings are and what stands
 // in the files of the tools, the ceiling, the authorities and the keys that sign. Not part of it: the
-// data directory, whose socket is how they meet; the clock and the logger; what
+// data directory, whose socket is how they meet; Dev, whose owner works this out for each client anew; the clock and the logger; what
 // credentials are; and the code of host tools, of which only the number is known
 // here.
 //
@@ -43,15 +43,18 @@ func (c Config) digest() (_ string, err error) {
 		Secrets                  []Secret
 		Webhooks                 []Webhook
 		HostTools, MaxGuests     int
+		MaxMemory, CompileCPUNS  int64
 		MaxRefusals              int
 		DecideTimeoutNS          int64
 		AssertedApprovers        bool
 		Production               bool
+		ExecEnforcement          string
 		Grants                   Grants
 		State                    Shared
 	}{
 		Node: c.Node, HostTools: len(c.HostTools), MaxGuests: c.MaxGuests, MaxRefusals: c.MaxRefusals,
-		DecideTimeoutNS: int64(c.DecideTimeout), AssertedApprovers: c.AssertedApprovers, Production: c.Production,
+		MaxMemory: c.Guests.MaxMemory, CompileCPUNS: int64(c.Guests.CompileCPU),
+		DecideTimeoutNS: int64(c.DecideTimeout), AssertedApprovers: c.AssertedApprovers, Production: c.Production, ExecEnforcement: c.ExecEnforcement,
 		Networks: c.Networks, Names: c.Names, Secrets: slices.Clone(c.Secrets), Webhooks: c.Webhooks, Grants: c.Grants,
 	}
 	d.Grants.Issuers = slices.Clone(c.Grants.Issuers)

@@ -37,7 +37,6 @@ import (
 	"github.com/callgate/callgate/hostfx"
 	"github.com/callgate/callgate/rego"
 	"github.com/callgate/callgate/rego/source"
-	"github.com/callgate/callgate/sandbox"
 )
 
 // Errors of [Open].
@@ -64,8 +63,15 @@ type Config struct {
 	Names    []hostfx.Name    // hosts whose addresses are fixed
 	Secrets  []Secret         // credentials that policies may name
 
+	// ExecEnforcement is the least that the kernel must do to confine the commands that
+	// tools may run, as in [hostfx.Options].
+	ExecEnforcement string
+
 	// HostTools are tools written in Go, and external ones, beside those in Tools.
 	HostTools []engine.Tool
+
+	// Guests bounds what wasm tools take of the machine together.
+	Guests Guests
 
 	// Ceiling is a YAML file of the capabilities that no tool may exceed; ""
 	// means what the manifests say.
@@ -95,6 +101,10 @@ type Config struct {
 	// Production refuses what is for trying things out: layers, in shadow too, without a
 	// signature, manifests of tools outside of the signed bundles, AssertedApprovers.
 	Production bool
+
+	// Dev is for writing tools: those in Tools are as [engine.Edited] makes them. Not for
+	// tools whose manifests are in bundles, and not in production.
+	Dev bool
 
 	// Watch is how often an owner looks whether the files of the policy changed.
 	// It takes up those of a layer when all of them are well, and else goes on with
@@ -128,6 +138,9 @@ type Engine struct {
 func Open(ctx context.Context, c Config) (_ *Engine, err error) {
 	if c.Production && c.AssertedApprovers {
 		return nil, errors.New("local: in production nobody approves by their word alone")
+	}
+	if c.Production && c.Dev {
+		return nil, errors.New("local: in production no tool is worked on")
 	}
 	e := &Engine{}
 	defer func() {
@@ -190,16 +203,14 @@ func (e *Engine) Layers() (out []source.Status) {
 
 // wire opens what has to be closed again.
 func (e *Engine) wire(ctx context.Context, c Config, o *engine.Options) error {
-	cache := filepath.Join(c.Data, "cache")
-	if err := os.MkdirAll(cache, 0o700); err != nil {
-		return err
+	if slices.ContainsFunc(o.Tools, engine.Tool.IsWasm) {
+		guests, err := c.guests(ctx)
+		if err != nil {
+			return err
+		}
+		e.close = append(e.close, func() error { return guests.Close(context.WithoutCancel(ctx)) })
+		o.Guests = guests
 	}
-	guests, err := sandbox.New(ctx, sandbox.Options{CacheDir: cache, MaxConcurrent: c.MaxGuests})
-	if err != nil {
-		return err
-	}
-	e.close = append(e.close, func() error { return guests.Close(context.WithoutCancel(ctx)) })
-	o.Guests = guests
 
 	host, err := c.host()
 	if err != nil {
@@ -242,7 +253,7 @@ func (e *Engine) wire(ctx context.Context, c Config, o *engine.Options) error {
 
 // host is what effects are made of.
 func (c Config) host() (*hostfx.Host, error) {
-	o := hostfx.Options{Roots: c.Roots, Networks: c.Networks, Names: c.Names, Now: c.Now}
+	o := hostfx.Options{Roots: c.Roots, Networks: c.Networks, Names: c.Names, Now: c.Now, ExecEnforcement: c.ExecEnforcement}
 	var err error
 	if o.Secrets, err = secrets(c.Secrets); err != nil {
 		return nil, err

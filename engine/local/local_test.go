@@ -16,6 +16,7 @@ import (
 	"github.com/callgate/callgate/engine/local"
 	"github.com/callgate/callgate/engine/local/project"
 	"github.com/callgate/callgate/hostfx"
+	"github.com/callgate/callgate/sandbox"
 )
 
 // The test binary plays the process that dies, when one of these names a project.
@@ -25,6 +26,9 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	sandbox.Main()
+	hostfx.Main()
+	shared = os.Getenv(sharedDir)
 	switch {
 	case os.Getenv(killDir) != "":
 		killMe(os.Getenv(killDir))
@@ -33,8 +37,26 @@ func TestMain(m *testing.M) {
 	case os.Getenv(roleEnv) != "":
 		os.Exit(playRole(os.Getenv(roleEnv), os.Getenv(roleDir), os.Getenv(roleArg)))
 	default:
-		os.Exit(m.Run())
+		dir, err := os.MkdirTemp("", "callgate-local-")
+		if err != nil {
+			panic(err)
+		}
+		shared = dir
+		os.Setenv(sharedDir, dir)
+		code := m.Run()
+		os.RemoveAll(dir)
+		os.Exit(code)
 	}
+}
+
+// shared is where the tests keep compiled modules, which are the same in all of them
+// and in the processes that they start.
+var shared string
+
+const sharedDir = "CALLGATE_TEST_SHARED"
+
+func sharedGuests() local.Guests {
+	return local.Guests{Cache: filepath.Join(shared, "cache"), CacheKey: filepath.Join(shared, "key")}
 }
 
 // config is the configuration of the project in dir, as callgate.yaml has it.
@@ -42,7 +64,7 @@ func config(dir string) local.Config {
 	return local.Config{
 		Data: filepath.Join(dir, "data"), Bundle: filepath.Join(dir, "bundle"), Tools: filepath.Join(dir, "tools"),
 		Roots:         []hostfx.Root{{Name: "docs", Path: filepath.Join(dir, "files", "docs")}},
-		DecideTimeout: time.Minute,
+		DecideTimeout: time.Minute, Guests: sharedGuests(),
 	}
 }
 

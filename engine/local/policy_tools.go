@@ -54,8 +54,12 @@ func (c Config) tools(policy *live) ([]engine.Tool, error) {
 	}
 	var out []engine.Tool
 	if len(signed) == 0 && !c.Production {
+		load := engine.Wasm
+		if c.Dev {
+			load = engine.Edited
+		}
 		for _, d := range dirs {
-			out = append(out, engine.Wasm(d))
+			out = append(out, load(d))
 		}
 		return out, nil
 	}

@@ -38,7 +38,7 @@ type server struct {
 	slots chan struct{} // one for each connection
 	waits chan struct{} // one for each client that waits for an approval
 
-	hello   []byte
+	hello   func() ([]byte, error)
 	ready   chan struct{}   // closed once engine is set
 	engine  *engine.Engine  // of a ready server
 	closing context.Context // done once nobody new is served
@@ -48,11 +48,7 @@ type server struct {
 
 // newServer listens as that user. Whoever connects waits for open.
 func newServer(c Config, self int) (*server, error) {
-	digest, err := c.digest()
-	if err != nil {
-		return nil, err
-	}
-	line, err := encode(hello{Callgate: protocol, Config: digest})
+	hello, err := greeting(c)
 	if err != nil {
 		return nil, err
 	}
@@ -61,12 +57,29 @@ func newServer(c Config, self int) (*server, error) {
 		return nil, err
 	}
 	s := &server{
-		ln: ln, name: filepath.Join(c.Data, socketName), self: self, log: c.Logger, hello: line,
+		ln: ln, name: filepath.Join(c.Data, socketName), self: self, log: c.Logger, hello: hello,
 		slots: make(chan struct{}, maxClients), waits: make(chan struct{}, maxWaits), ready: make(chan struct{}),
 	}
 	s.closing, s.stop = context.WithCancel(context.Background())
 	s.wg.Go(s.accept)
 	return s, nil
+}
+
+// greeting gives what clients are greeted with. Of an owner that follows the files of its
+// tools it is never the same twice, for a client compares them with those that it finds.
+func greeting(c Config) (func() ([]byte, error), error) {
+	hello := func() ([]byte, error) {
+		digest, err := c.digest()
+		if err != nil {
+			return nil, err
+		}
+		return encode(hello{Callgate: protocol, Config: digest})
+	}
+	line, err := hello()
+	if c.Dev || err != nil {
+		return hello, err
+	}
+	return func() ([]byte, error) { return line, nil }, nil
 }
 
 // open says hello to everybody who waits, and to everybody who comes.
@@ -144,7 +157,12 @@ func (s *server) serve(c *net.UnixConn) {
 	if s.closing.Err() != nil {
 		return // without hello: nothing is lost
 	}
-	if _, err := c.Write(s.hello); err != nil {
+	hello, err := s.hello()
+	if err != nil {
+		s.log.Error().AnErr("cause", err).Msg("client cannot be greeted")
+		return
+	}
+	if _, err := c.Write(hello); err != nil {
 		return
 	}
 	a, ok := s.exchange(c, uid)

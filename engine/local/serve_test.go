@@ -294,6 +294,7 @@ func TestDigest(t *testing.T) {
 		"no root":         func(c *Config) { c.Roots = nil },
 		"guests":          func(c *Config) { c.MaxGuests = 1 },
 		"refusals":        func(c *Config) { c.MaxRefusals = 1 },
+		"enforcement":     func(c *Config) { c.ExecEnforcement = "partial" },
 		"timeout":         func(c *Config) { c.DecideTimeout = 1 },
 		"approvers":       func(c *Config) { c.AssertedApprovers = true },
 		"a webhook":       func(c *Config) { c.Webhooks = []Webhook{{Name: "a", URL: "https://a.example/"}} },

@@ -38,7 +38,7 @@ func sharing(t *testing.T, address string) local.Config {
 	}
 	return local.Config{
 		Data: filepath.Join(dir, "data"), Bundle: filepath.Join(dir, "bundle"), Tools: filepath.Join(dir, "tools"),
-		Node: "one", DecideTimeout: time.Minute, State: &local.Shared{Address: address, KeyFile: key},
+		Node: "one", DecideTimeout: time.Minute, Guests: sharedGuests(), State: &local.Shared{Address: address, KeyFile: key},
 	}
 }
 

@@ -55,7 +55,7 @@ func OpenPending(data string) (*Pending, error) {
 	if err := durable.SyncDir(data); err != nil {
 		return nil, err
 	}
-	key, err := pendingKey(keys)
+	key, err := OpenKey(filepath.Join(keys, "pending.key"))
 	if err != nil {
 		return nil, err
 	}
@@ -67,12 +67,12 @@ func OpenPending(data string) (*Pending, error) {
 	return p, err
 }
 
-// pendingKey reads the key, or makes it when it has never been there, under a lock
-// that other processes respect: arguments under a key that lost a race would be
-// unreadable for ever.
-func pendingKey(dir string) (key []byte, err error) {
+// OpenKey reads a key as [ReadKey] does, or makes it, durably, when it has never been
+// there. It does so under a lock that other processes respect: what was written
+// under a key that lost a race would be unreadable for ever.
+func OpenKey(name string) (key []byte, err error) {
+	dir := filepath.Dir(name)
 	err = durable.Locked(dir, func() error {
-		name := filepath.Join(dir, "pending.key")
 		k, err := ReadKey(name)
 		if key = k; !errors.Is(err, fs.ErrNotExist) {
 			return err

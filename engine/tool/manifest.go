@@ -97,6 +97,7 @@ type Manifest struct {
 
 	input  string // canonical JSON Schema
 	digest string
+	text   []byte // canonical JSON of all of it
 	schema *jsonschema.Schema
 	words  map[string]bool // property names that the schema knows
 }
@@ -154,7 +155,7 @@ func parse(src []byte) (*Manifest, error) {
 	m := &Manifest{
 		Name: d.Name, Description: d.Description, Kind: d.Kind, Class: d.Class,
 		Sensitivity: d.Sensitivity, Tags: d.Tags, Module: d.Module, SHA256: d.SHA256,
-		input: string(d.Input), digest: canonical.Digest(),
+		input: string(d.Input), digest: canonical.Digest(), text: canonical.Bytes(),
 	}
 	capsErr := m.setCaps(d)
 	schema, schemaErr := m.setSchema(d.Input)
@@ -188,6 +189,20 @@ func (m *Manifest) setCaps(d document) error {
 // module's own digest: the tool's pin. It is "" for the zero value.
 func (m *Manifest) Digest() string { return m.digest }
 
+// naming is the manifest with another module's SHA-256 in its place.
+func (m *Manifest) naming(sha256 string) (*Manifest, error) {
+	var d map[string]jsontext.Value
+	if err := json.Unmarshal(m.text, &d); err != nil {
+		return nil, err
+	}
+	d["sha256"] = jsontext.Value(`"` + sha256 + `"`)
+	src, err := json.Marshal(d)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(src)
+}
+
 // Input is the JSON Schema of the arguments, canonical.
 func (m *Manifest) Input() jsontext.Value { return jsontext.Value(m.input) }
 
@@ -220,6 +235,7 @@ func (m *Manifest) Within(ceiling *call.Caps) error {
 		{"workspace", call.Caps{Workspace: m.Caps.Workspace}},
 		{"plan", call.Caps{Plan: m.Caps.Plan}},
 		{"log", call.Caps{Log: m.Caps.Log}},
+		{"precise_clock", call.Caps{PreciseClock: m.Caps.PreciseClock}},
 	}
 	var over []string
 	for _, f := range families {

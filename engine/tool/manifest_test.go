@@ -219,6 +219,7 @@ func TestWithin(t *testing.T) {
   workspace: true
   plan: true
   log: true
+  precise_clock: true
   bounds:`)
 	m, err := Parse([]byte(full))
 	if err != nil {
@@ -238,10 +239,11 @@ func TestWithin(t *testing.T) {
 		{"workspace", func(c *call.Caps) { c.Workspace = false }, "workspace"},
 		{"plan", func(c *call.Caps) { c.Plan = false }, "plan"},
 		{"log", func(c *call.Caps) { c.Log = false }, "log"},
+		{"precise_clock", func(c *call.Caps) { c.PreciseClock = false }, "precise_clock"},
 		{"smaller bound", func(c *call.Caps) { c.Bounds.TimeoutMS = 999 }, "bounds"},
 		{"bound the manifest does not state", func(c *call.Caps) { c.Bounds.Fuel = 1 }, ""},
-		{"nothing", func(c *call.Caps) { *c = call.Caps{} }, "fs, http, exec, secrets, workspace, plan, log"},
-		{"malformed", func(c *call.Caps) { c.FS[0].Root = "" }, "fs, http, exec, secrets, workspace, plan, log"},
+		{"nothing", func(c *call.Caps) { *c = call.Caps{} }, "fs, http, exec, secrets, workspace, plan, log, precise_clock"},
+		{"malformed", func(c *call.Caps) { c.FS[0].Root = "" }, "fs, http, exec, secrets, workspace, plan, log, precise_clock"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -100,7 +100,7 @@ func summary(c call.Caps) []string {
 	for _, name := range c.Secrets {
 		out = append(out, "secret "+name)
 	}
-	for name, there := range map[string]bool{"workspace": c.Workspace, "plan": c.Plan, "log": c.Log} {
+	for name, there := range map[string]bool{"workspace": c.Workspace, "plan": c.Plan, "log": c.Log, "precise_clock": c.PreciseClock} {
 		if there {
 			out = append(out, name)
 		}

@@ -36,8 +36,10 @@ var imports = map[string][]string{
 	"rego/source":                    {"engine/call", "rego", "rego/internal/durable", "rego/internal/tarball"},
 	"hostfx":                         {"engine/call", "engine/facts", "engine/grant"},
 	"sandbox/meter":                  {},
+	"sandbox/guest":                  {},
 	"sandbox/guests":                 {},
-	"sandbox":                        {"engine/call", "hostfx", "sandbox/meter"},
+	"sandbox/wasi":                   {"hostfx"},
+	"sandbox":                        {"engine/call", "hostfx", "sandbox/meter", "sandbox/wasi"},
 	"bundles":                        {},
 	"engine":                         {"engine/call", "engine/tool", "engine/state", "engine/grant", "engine/internal/seal", "engine/token", "hostfx"},
 	"engine/local/project":           {"bundles", "engine/call", "sandbox/guests"},
@@ -47,7 +49,7 @@ var imports = map[string][]string{
 	"policytests/story": {"bundles", "engine", "engine/call", "engine/tool", "rego"},
 	"cmd/callgate": {
 		"bundles", "engine", "engine/audit", "engine/call", "engine/local", "engine/local/project", "engine/state", "engine/token", "engine/tool",
-		"hostfx", "policytests/story", "rego", "rego/pack", "rego/source",
+		"hostfx", "policytests/story", "rego", "rego/pack", "rego/source", "sandbox", "sandbox/meter",
 	},
 }
 
@@ -94,7 +96,7 @@ func TestHeavyDependenciesStayInTheirRoom(t *testing.T) {
 	rooms := map[string][]string{
 		"github.com/open-policy-agent/opa": {"rego", "rego/pack"},
 		"oras.land/oras-go":                {"rego/source"},
-		"github.com/tetratelabs/wazero":    {"sandbox"},
+		"github.com/tetratelabs/wazero":    {"sandbox", "sandbox/wasi"},
 		"github.com/spf13/":                {"cmd/callgate"},
 		"mvdan.cc/sh":                      {"engine/facts"},
 		"github.com/redis/rueidis":         {"engine/state/redis"},

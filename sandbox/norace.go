@@ -1,0 +1,8 @@
+//go:build !race
+
+package sandbox
+
+const (
+	slowdown       = 1
+	addressLimited = true
+)
