@@ -1,0 +1,54 @@
+package guest
+
+import (
+	"io/fs"
+	"strconv"
+)
+
+// Errno says why the host did not do what it was asked for. Test for one with
+// [errors.Is]; [ErrNotFound] is also an [fs.ErrNotExist], [ErrNotGranted] an
+// [fs.ErrPermission], [ErrMalformed] an [fs.ErrInvalid] and [ErrClosed] an [fs.ErrClosed].
+type Errno uint32
+
+// The error numbers of docs/guest-abi.md. There may be more one day.
+const (
+	ErrFault      Errno = 1  // a pointer leads out of the memory
+	ErrMalformed  Errno = 2  // no such request can be made
+	ErrNotGranted Errno = 3  // the grant of this call does not give it
+	ErrNotFound   Errno = 4  // no such file or directory
+	ErrTooLarge   Errno = 5  // more bytes than the grant or the memory allows
+	ErrFailed     Errno = 6  // the network, the other side or the disk
+	ErrRedirect   Errno = 7  // the server sent us elsewhere, which is not followed
+	ErrBusy       Errno = 8  // the call holds as many files as it may
+	ErrClosed     Errno = 9  // the call is over
+	ErrWithheld   Errno = 10 // the answer holds a credential
+)
+
+var errnoTexts = [...]string{
+	ErrFault: "bad pointer", ErrMalformed: "malformed request", ErrNotGranted: "not granted", ErrNotFound: "not found",
+	ErrTooLarge: "too large", ErrFailed: "failed", ErrRedirect: "redirect", ErrBusy: "too many open files",
+	ErrClosed: "the call is over", ErrWithheld: "withheld",
+}
+
+func (e Errno) Error() string {
+	if int64(e) < int64(len(errnoTexts)) && errnoTexts[e] != "" {
+		return errnoTexts[e]
+	}
+	return "error " + strconv.FormatUint(uint64(e), 10) + " of the host"
+}
+
+// Is makes an Errno one of the errors of package fs.
+func (e Errno) Is(target error) bool {
+	switch e {
+	case ErrNotFound:
+		return target == fs.ErrNotExist
+	case ErrNotGranted:
+		return target == fs.ErrPermission
+	case ErrMalformed:
+		return target == fs.ErrInvalid
+	case ErrClosed:
+		return target == fs.ErrClosed
+	default:
+		return false
+	}
+}
