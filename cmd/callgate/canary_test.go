@@ -149,8 +149,14 @@ func TestCanaries(t *testing.T) {
 		}
 	}
 
+	searchData(t, dir)
+}
+
+// searchData fails if a file of the data directory holds a canary, or a part of a token.
+func searchData(t *testing.T, dir string, parts ...string) {
+	t.Helper()
 	seen := 0
-	must(filepath.WalkDir(filepath.Join(dir, "data"), func(path string, d fs.DirEntry, err error) error {
+	mustDo(t, filepath.WalkDir(filepath.Join(dir, "data"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
@@ -161,6 +167,11 @@ func TestCanaries(t *testing.T) {
 		seen++
 		if c := holds(b); c != "" {
 			t.Errorf("%s holds %s", path, c)
+		}
+		for _, part := range parts {
+			if bytes.Contains(b, []byte(part)) {
+				t.Errorf("%s holds a part of the token", path)
+			}
 		}
 		return nil
 	}))

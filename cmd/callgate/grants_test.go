@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,29 +82,7 @@ func TestCanariesOfGrants(t *testing.T) {
 	exec(exitDenied, parts[0]+"."+parts[1]+"."+strings.Split(issue(), ".")[2], args)
 	exec(exitFailed, raw, args) // there is no such file
 
-	seen := 0
-	must(filepath.WalkDir(filepath.Join(dir, "data"), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		seen++
-		if c := holds(b); c != "" {
-			t.Errorf("%s holds %s", path, c)
-		}
-		for _, part := range parts {
-			if bytes.Contains(b, []byte(part)) {
-				t.Errorf("%s holds a part of the token", path)
-			}
-		}
-		return nil
-	}))
-	if seen < 5 {
-		t.Errorf("only %d files of the data directory were searched", seen)
-	}
+	searchData(t, dir, parts...)
 }
 
 func TestGrantsConfig(t *testing.T) {
