@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"math"
+
+	"github.com/callgate/callgate/hostfx"
 )
 
 // Flags of descriptors.
@@ -240,23 +242,19 @@ func (s *State) seek(d *descriptor, off int64, whence int, out []byte) errno {
 }
 
 // fdSync is fd_sync(fd).
-func (s *State) fdSync() errno {
-	d, e := s.fd(fdSync)
-	if e != success || d.kind != file {
-		return e
-	}
-	s.touch()
-	return number(d.file.Sync())
-}
+func (s *State) fdSync() errno { return s.flush(fdSync, (*hostfx.File).Sync) }
 
 // fdDatasync is fd_datasync(fd).
-func (s *State) fdDatasync() errno {
-	d, e := s.fd(fdDatasync)
+func (s *State) fdDatasync() errno { return s.flush(fdDatasync, (*hostfx.File).DataSync) }
+
+// flush does op to a file; of what is none there is nothing to make durable.
+func (s *State) flush(need rights, op func(*hostfx.File) error) errno {
+	d, e := s.fd(need)
 	if e != success || d.kind != file {
 		return e
 	}
 	s.touch()
-	return number(d.file.DataSync())
+	return number(op(d.file))
 }
 
 // fdAdvise is fd_advise(fd, offset, len, advice). No advice is taken.
