@@ -169,20 +169,22 @@ func TestReopenBehindTheState(t *testing.T) {
 // What a call took of a store that outlives the engine is given back when its record
 // cannot be written, and settled when it is.
 func TestUnrecordedIsGivenBack(t *testing.T) {
-	s, log, tool := &outliving{Local: state.NewLocal()}, &memory{}, &counted{}
-	e := open(t, engine.Options{Policy: always(allow), Log: log, State: s, Tools: []engine.Tool{tool.tool()}})
-	if _, err := e.Do(t.Context(), call.Call{Principal: alice, Tool: "echo"}); err != nil || len(s.settled) != 1 || len(s.released) != 0 {
-		t.Fatalf("Do = %v, %d settled, %d given back", err, len(s.settled), len(s.released))
-	}
-	log.mu.Lock()
-	log.fail = errors.New("disk full")
-	log.mu.Unlock()
-	_, err := e.Do(t.Context(), call.Call{Principal: alice, Tool: "echo"})
-	if d, ok := errors.AsType[*engine.Denial](err); !ok || d.Code != call.CodeLogUnavailable {
-		t.Fatalf("Do = %v", err)
-	}
-	if len(s.settled) != 1 || len(s.released) != 1 {
-		t.Errorf("%d settled, %d given back", len(s.settled), len(s.released))
+	for _, tt := range []struct {
+		fail              error
+		code              call.Code
+		settled, released int
+	}{
+		{nil, "", 1, 0},
+		{errors.New("disk full"), call.CodeLogUnavailable, 0, 1},
+	} {
+		s, tool := &outliving{Local: state.NewLocal()}, &counted{}
+		e := open(t, engine.Options{Policy: always(allow), Log: &memory{fail: tt.fail}, State: s, Tools: []engine.Tool{tool.tool()}})
+		if _, err := e.Do(t.Context(), echo("x")); code(err) != tt.code || tool.count() != tt.settled {
+			t.Errorf("Do with the log's %v = %v", tt.fail, err)
+		}
+		if len(s.settled) != tt.settled || len(s.released) != tt.released {
+			t.Errorf("with the log's %v: %d settled, %d given back", tt.fail, len(s.settled), len(s.released))
+		}
 	}
 }
 
