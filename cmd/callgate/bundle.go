@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/keyfile"
 	"github.com/callgate/callgate/rego"
 	"github.com/callgate/callgate/rego/pack"
 )
@@ -32,6 +33,9 @@ func newBundle() *cobra.Command {
 	return cmd
 }
 
+// maxKey is more than any key has, in bytes.
+const maxKey = 1 << 20
+
 func newBundleSign() *cobra.Command {
 	var s pack.Signing
 	var format, key string
@@ -48,8 +52,8 @@ verifies all but Ed25519.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
-			if s.Key, err = os.ReadFile(key); err != nil {
-				return fmt.Errorf("--key: %w", err)
+			if s.Key, err = signingKey(cmd, key); err != nil {
+				return err
 			}
 			s.Issued = now()
 			if cmd.Flags().Changed("expires") {
@@ -73,13 +77,25 @@ verifies all but Ed25519.`,
 		},
 	}
 	outputFlag(cmd, &format)
-	cmd.Flags().StringVar(&key, "key", "", "file with the private key (required)")
+	cmd.Flags().StringVar(&key, "key", "", "file with the private key, which nobody else may read, or - for stdin (required)")
 	cmd.Flags().StringVar(&s.KeyID, "key-id", "", "name by which verifiers know the key")
 	cmd.Flags().StringVar(&s.Algorithm, "algorithm", "", "such as PS256 or ES384 (default: the key's own, RS256 for RSA)")
 	cmd.Flags().StringVar(&s.Scope, "scope", "", "what the bundle is for, which verifiers must expect")
 	cmd.Flags().DurationVar(&expires, "expires", 0, "for how long the bundle may be activated, such as 2160h (default: for ever)")
 	_ = cmd.MarkFlagRequired("key") // the flag is there
 	return cmd
+}
+
+// signingKey reads a private key, from stdin for -.
+func signingKey(cmd *cobra.Command, name string) ([]byte, error) {
+	if name == "-" {
+		return readFrom(cmd.Context(), "--key", name, cmd.InOrStdin(), maxKey)
+	}
+	b, err := keyfile.Read(name, maxKey)
+	if err != nil {
+		return nil, fmt.Errorf("--key: %w", err)
+	}
+	return b, nil
 }
 
 // signBundle says which file it wrote.

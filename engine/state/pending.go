@@ -6,16 +6,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/callgate/callgate/engine/internal/durable"
+	"github.com/callgate/callgate/engine/keyfile"
 )
 
 const (
@@ -93,24 +91,14 @@ func OpenKey(name string) (key []byte, err error) {
 //
 // A file that is not exactly that, is a link, or that others can read, is an error.
 func ReadKey(name string) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	key, err := keyfile.ReadKey(name, 1<<10)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() != keyBytes {
+	if len(key) != keyBytes {
 		return nil, fmt.Errorf("%s: is not a key of %d bytes", name, keyBytes)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s: mode is %#o, so others may have read it; want 0600", name, info.Mode().Perm())
-	}
-	key := make([]byte, keyBytes)
-	_, err = io.ReadFull(f, key)
-	return key, err
+	return key, nil
 }
 
 // Put keeps the arguments durably.

@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"sync"
 	"time"
+
+	"github.com/callgate/callgate/engine/keyfile"
 )
 
 // How a set at a URL is followed.
@@ -47,9 +49,10 @@ func (f fileKeys) Key(_ context.Context, kid string) (ed25519.PublicKey, error) 
 //
 // # Errors
 //
-// As those of [ParseSet]; a file that the group or others can write.
+// As those of [ParseSet]; a file that the group or others can write, or that belongs to
+// somebody who is neither the user of this process nor root.
 func ReadSet(name string) (Set, error) {
-	b, err := readSmall(name, 0, othersWrite)
+	b, err := keyfile.ReadTrusted(name, maxSetBytes)
 	if err != nil {
 		return nil, err
 	}

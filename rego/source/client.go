@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/callgate/callgate/engine/keyfile"
 )
 
 // maxRedirects is how often one request is sent on.
@@ -39,7 +41,7 @@ type client struct {
 func (a Access) client(home *url.URL, redirect func(*http.Request, []*http.Request) error) (*client, error) {
 	c := &client{access: a, home: canonical(home), plain: home.Scheme == "http"}
 	if a.CA != "" {
-		b, err := readFile(a.CA, 0, maxCA)
+		b, err := keyfile.ReadTrusted(a.CA, maxCA)
 		if err != nil {
 			return nil, err
 		}

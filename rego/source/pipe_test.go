@@ -3,6 +3,8 @@
 package source_test
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -31,8 +33,19 @@ func TestPipesAreNotWaitedFor(t *testing.T) {
 			}
 			_, err = s.Fetch(t.Context(), "")
 		}
-		if err == nil || !strings.Contains(err.Error(), "is not a file") {
+		if err == nil || !strings.Contains(err.Error(), "is not a ") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Whoever can write the file of authorities can be any server.
+func TestAuthoritiesOfOthers(t *testing.T) {
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := errors.Join(os.WriteFile(ca, nil, 0o600), os.Chmod(ca, 0o646)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := source.At("https://a.example/b.tar.gz", source.Access{CA: ca}); err == nil || !strings.Contains(err.Error(), "others may have written it") {
+		t.Errorf("At = %v", err)
 	}
 }
