@@ -21,9 +21,10 @@ const (
 	canaryArgument    = "canary-argument-7Jw3"
 	canaryFile        = "canary-file-2Rt8"
 	canaryWhy         = "canary-justification-4Nb6"
+	canaryComplaint   = "canary-complaint-6Hs2" // what a command says on stderr
 )
 
-var canaries = []string{canaryCredential, canaryEnvironment, canaryArgument, canaryFile, canaryWhy}
+var canaries = []string{canaryCredential, canaryEnvironment, canaryArgument, canaryFile, canaryWhy, canaryComplaint}
 
 // spellings are the ways in which a text could stand somewhere.
 func spellings(s string) []string {

@@ -27,11 +27,16 @@ func TestSecrets(t *testing.T) {
 	t.Setenv("CALLGATE_SECRET_NOT_LISTED", "from there too")
 	t.Setenv("CALLGATE_SECRET_FILE", "not from here")
 	t.Setenv("CALLGATE_SECRET_TWO_WORDS", "of one alone")
+	ofOthers := file("d", "canary")
+	if err := errors.Join(os.Chmod(ofOthers, 0o640), os.Symlink("d", filepath.Join(dir, "l")), os.Symlink("a", filepath.Join(dir, "m"))); err != nil {
+		t.Fatal(err)
+	}
 	find, err := secrets([]Secret{
+		{Name: "of-others", File: ofOthers}, {Name: "link-to-it", File: filepath.Join(dir, "l")}, {Name: "link", File: filepath.Join(dir, "m")},
 		{Name: "listed", Header: "X-Key"}, {Name: "unset"}, {Name: "two-words"}, {Name: "file", File: file("a", "from a file\n")},
 		{Name: "crlf", File: file("b", "of\nlines\r\n")}, {Name: "missing", File: filepath.Join(dir, "none")},
 		{Name: "directory", File: dir}, {Name: "pipe", File: pipe}, {Name: "large", File: file("c", strings.Repeat("x", maxSecretFile+1))},
-	})
+	}, newCommands())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +47,8 @@ func TestSecrets(t *testing.T) {
 		{"file", "from a file", ""},
 		{"crlf", "of\nlines", ""},
 		{"unset", "", ""}, {"missing", "", ""}, {"directory", "", ""}, {"pipe", "", ""}, {"unheard-of", "", ""},
-		{"large", strings.Repeat("x", maxSecretFile), ""}, // which is too long for hostfx
+		{"large", "", ""},
+		{"of-others", "", ""}, {"link-to-it", "", ""}, {"link", "from a file", ""},
 	}
 	for _, tt := range tests {
 		s, err := find(tt.name)
@@ -53,12 +59,17 @@ func TestSecrets(t *testing.T) {
 	if _, err := find("two_words"); !errors.Is(err, fs.ErrNotExist) { // which hostfx tells the caller
 		t.Errorf("another's variable: %v", err)
 	}
+	if _, err := find("of-others"); err == nil || !strings.Contains(err.Error(), "mode is 0640, so others may have read it; want 0600") || strings.Contains(err.Error(), "canary") {
+		t.Errorf("what others can read: %v", err)
+	}
 	file("a", "a new one") // is read anew
 	if s, err := find("file"); s.Value != "a new one" || err != nil {
 		t.Errorf("a file that was replaced: %+v, %v", s, err)
 	}
-	for _, list := range [][]Secret{{{Name: ""}}, {{Name: "Key_1"}}, {{Name: "a"}, {Name: "a"}}, {{Name: "a-b"}, {Name: "a_b"}}} {
-		if _, err := secrets(list); err == nil {
+	for _, list := range [][]Secret{{{Name: ""}}, {{Name: "Key_1"}}, {{Name: "a"}, {Name: "a"}}, {{Name: "a-b"}, {Name: "a_b"}},
+		{{Name: "a", File: "/f", Command: []string{"/c"}}}, {{Name: "a", Command: []string{"c"}}}, {{Name: "a", Command: []string{""}}},
+		{{Name: "a", Command: []string{"/b/../c"}}}, {{Name: "a", Command: []string{"/c", "x\x00"}}}} {
+		if _, err := secrets(list, newCommands()); err == nil {
 			t.Errorf("secrets(%v) succeeded", list)
 		}
 	}

@@ -3,8 +3,8 @@ package local
 import (
 	"crypto/x509"
 	"fmt"
-	"os"
 
+	"github.com/callgate/callgate/engine/keyfile"
 	"github.com/callgate/callgate/engine/notify"
 )
 
@@ -16,11 +16,11 @@ type Webhook struct {
 }
 
 // announcer is nil when nobody is to be told.
-func (c Config) announcer() (*notify.Notifier, error) {
+func (c Config) announcer(commands *commands) (*notify.Notifier, error) {
 	if len(c.Webhooks) == 0 {
 		return nil, nil
 	}
-	read, err := secrets(c.Secrets)
+	read, err := secrets(c.Secrets, commands)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func (c Config) announcer() (*notify.Notifier, error) {
 		if o.Roots, err = x509.SystemCertPool(); err != nil {
 			return nil, err
 		}
-		pem, err := os.ReadFile(c.CA)
+		pem, err := keyfile.ReadTrusted(c.CA, maxKey)
 		if err != nil {
 			return nil, fmt.Errorf("ca: %w", err)
 		}
