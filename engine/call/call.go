@@ -10,8 +10,10 @@
 package call
 
 import (
+	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -82,8 +84,8 @@ type Session struct {
 	ID     string   `json:"id"`
 	Run    string   `json:"run"`
 	Labels []string `json:"labels"` // sorted, without repeats
-	Plan   []string `json:"plan"`
-	Calls  int64    `json:"calls"` // advisory; count with limits
+	Plan   Plan     `json:"plan"`   // what the tools of this session say will be done
+	Calls  int64    `json:"calls"`  // advisory; count with limits
 }
 
 // Facts are what the engine derived from the arguments. A family that the
@@ -138,16 +140,29 @@ type Asserted struct {
 
 // Effect is one thing a tool did, or tried to do, through the host.
 type Effect struct {
-	Kind   string `json:"kind"`           // fs.read, http.get, log, ...; "" of an entry with the code more
-	Within string `json:"within"`         // what of the grant it fell under, "" for nothing
-	Target string `json:"target"`         // for the caller; records hold only its digest
-	Code   string `json:"code"`           // ok, refused, not_found, over_cap, redirect, no_answer, withheld, changed, stopped, error, or more for those not listed
-	Bytes  int64  `json:"bytes"`          // moved, to and fro
-	Count  int64  `json:"count,omitzero"` // lines of a log; effects that an entry with the code more stands for
+	Kind    string `json:"kind"`             // fs.read, http.get, log, ...; "" of an entry with the code more
+	Within  string `json:"within"`           // what of the grant it fell under, "" for nothing
+	Target  string `json:"target"`           // for the caller; see RecordEffect for what records hold of it
+	Address string `json:"address,omitzero"` // of requests: ip:port that was dialled, "" if nothing was
+	Code    string `json:"code"`             // ok, refused, not_found, over_cap, redirect, no_answer, withheld, changed, stopped, error, or more for those not listed
 
-	// Enforcement is how far the kernel held a command to its grant: enforced, partial
-	// or unavailable; "" for one that never began, and for all other effects.
+	BytesIn  int64 `json:"bytes_in,omitzero"`  // that came to the tool: read, answered, printed by a command
+	BytesOut int64 `json:"bytes_out,omitzero"` // that the tool sent: written, body of a request, stdin, logged
+	TookUS   int64 `json:"took_us,omitzero"`   // microseconds; of a file, that it was open
+	Count    int64 `json:"count,omitzero"`     // lines of a log; effects that an entry with the code more stands for
+
+	// Enforcement is what held the effect to its grant: structural for the host, which
+	// did or refused it itself; of commands that began, how far the kernel did:
+	// enforced, partial or unavailable. "" of an entry with the code more.
 	Enforcement string `json:"enforcement,omitzero"`
+}
+
+// MarshalJSONTo writes a target that is not UTF-8, as names of files need not be, with
+// U+FFFD for what is not.
+func (e Effect) MarshalJSONTo(enc *jsontext.Encoder) error {
+	type plain Effect
+	e.Target = strings.ToValidUTF8(e.Target, "\uFFFD")
+	return json.MarshalEncode(enc, plain(e))
 }
 
 // Status says how a run ended. The zero value is no known end.

@@ -49,10 +49,18 @@ type Secret struct {
 
 // Exec gives runs of one command with arguments that match Args, one pattern for
 // each: "abc" that argument, "abc*" any that begins so, "*" any that does not
-// begin with a hyphen. No Args is no arguments.
+// begin with a hyphen. No Args is no arguments. A run may have any of Env in its
+// environment, and connect to any of Ports; both are the grant's words, and recorded
+// with it, so a value is no place for a credential.
 type Exec struct {
 	Command string   `json:"command"`
 	Args    []string `json:"args"`
+	Env     []string `json:"env,omitzero"`   // NAME=value, taken as a whole
+	Ports   []int    `json:"ports,omitzero"` // of TCP, whatever the address
+
+	// Enforcement is the least that the kernel must do to confine a run: enforced or
+	// partial, as records have it. Zero means what the operator demands.
+	Enforcement string `json:"enforcement,omitzero"`
 }
 
 // Bounds are the most that one call may use. Zero means no opinion; a bound
@@ -87,7 +95,8 @@ func (c Caps) Clone() Caps {
 	}
 	c.Exec = slices.Clone(c.Exec)
 	for i := range c.Exec {
-		c.Exec[i].Args = slices.Clone(c.Exec[i].Args)
+		e := &c.Exec[i]
+		e.Args, e.Env, e.Ports = slices.Clone(e.Args), slices.Clone(e.Env), slices.Clone(e.Ports)
 	}
 	c.Secrets = slices.Clone(c.Secrets)
 	return c

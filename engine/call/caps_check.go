@@ -10,7 +10,7 @@ import (
 const (
 	MaxCapsEntries = 32                // entries that one list states
 	maxCapsMet     = 64                // entries of one list after Meet or Join
-	maxCapsValues  = 1024              // hosts, ports, methods, paths and networks of all http entries; modes of all fs ones; arguments of all exec ones
+	maxCapsValues  = 1024              // hosts, ports, methods, paths and networks of all http entries; modes of all fs ones; arguments, environment and ports of all exec ones
 	maxValuesMet   = 4 * maxCapsValues // after Meet or Join: entries may hold values of manifest, ceiling and layers
 	maxBound       = maxExact
 	maxPort        = 65535
@@ -46,11 +46,7 @@ func (c Caps) check(entries, values int) error {
 		h.check(&bad, fmt.Sprintf("http[%d]", i))
 	}
 	for i, e := range c.Exec {
-		at := fmt.Sprintf("exec[%d]", i)
-		bad.add(at+".command", commandFault(e.Command))
-		if len(e.Args) > 0 {
-			each(&bad, at+".args", e.Args, argPatternFault)
-		}
+		e.check(&bad, fmt.Sprintf("exec[%d]", i))
 	}
 	for i, s := range c.Secrets {
 		bad.add(fmt.Sprintf("secrets[%d]", i), nameFault(s))
@@ -65,12 +61,7 @@ func (c Caps) check(entries, values int) error {
 
 func (h HTTP) check(bad *faults, at string) {
 	each(bad, at+".hosts", h.Hosts, hostPatternFault)
-	each(bad, at+".ports", h.Ports, func(p int) string {
-		if p < 1 || p > maxPort {
-			return "is not between 1 and 65535"
-		}
-		return ""
-	})
+	each(bad, at+".ports", h.Ports, portFault)
 	each(bad, at+".methods", h.Methods, methodFault)
 	each(bad, at+".paths", h.Paths, urlPrefixFault)
 	each(bad, at+".networks", h.Networks, nameFault)
@@ -80,6 +71,13 @@ func (h HTTP) check(bad *faults, at string) {
 			bad.add(at+".secret.as", "is not one of "+strings.Join(secretForms, ", "))
 		}
 	}
+}
+
+func portFault(p int) string {
+	if p < 1 || p > maxPort {
+		return "is not between 1 and 65535"
+	}
+	return ""
 }
 
 func methodFault(m string) string {
@@ -100,7 +98,7 @@ func (c Caps) tooMany(entries, values int) error {
 		inHTTP += len(h.Hosts) + len(h.Ports) + len(h.Methods) + len(h.Paths) + len(h.Networks)
 	}
 	for _, e := range c.Exec {
-		inExec += len(e.Args)
+		inExec += len(e.Args) + len(e.Env) + len(e.Ports)
 	}
 	for _, l := range []struct {
 		name      string
@@ -128,6 +126,12 @@ func (f *faults) add(at, fault string) {
 	}
 }
 
+func (f *faults) addIn(at string, i int, fault string) {
+	if fault != "" {
+		f.add(fmt.Sprintf("%s[%d]", at, i), fault)
+	}
+}
+
 func (f faults) err() error {
 	if len(f) == 0 {
 		return nil
@@ -141,8 +145,6 @@ func each[T any](bad *faults, at string, list []T, fault func(T) string) {
 		bad.add(at, "is empty")
 	}
 	for i, x := range list {
-		if f := fault(x); f != "" {
-			bad.add(fmt.Sprintf("%s[%d]", at, i), f)
-		}
+		bad.addIn(at, i, fault(x))
 	}
 }

@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -50,21 +51,73 @@ func argCovers(p, q string) bool {
 	return strings.HasPrefix(strings.TrimSuffix(q, "*"), prefix)
 }
 
-func (e Exec) allows(command string, argv []string) bool {
-	return e.Command == command && slices.EqualFunc(e.Args, argv, func(p, a string) bool {
-		return argPatternFault(p) == "" && argCovers(p, a)
-	})
+func (e Exec) check(bad *faults, at string) {
+	bad.add(at+".command", commandFault(e.Command))
+	for i, p := range e.Args {
+		bad.addIn(at+".args", i, argPatternFault(p))
+	}
+	for i, v := range e.Env {
+		bad.addIn(at+".env", i, envFault(v))
+	}
+	bad.add(at+".env", envRepeats(e.Env))
+	for i, p := range e.Ports {
+		bad.addIn(at+".ports", i, portFault(p))
+	}
+	if enforcement(e.Enforcement) < 0 || e.Enforcement == "unavailable" {
+		bad.add(at+".enforcement", "is neither enforced nor partial")
+	}
 }
 
+// enforcement orders what the kernel does to confine a command; below 0 is no such word.
+func enforcement(level string) int {
+	switch level {
+	case "", "unavailable":
+		return 0
+	case "partial":
+		return 1
+	case "enforced":
+		return 2
+	}
+	return -1
+}
+
+// EnforcedAs reports whether a kernel that does this much confines runs of the entry as
+// it demands. The words are enforced, partial and unavailable.
+func (e Exec) EnforcedAs(level string) bool {
+	return enforcement(e.Enforcement) >= 0 && enforcement(level) >= enforcement(e.Enforcement)
+}
+
+func (e Exec) allows(op Op) bool {
+	return e.Command == op.Command &&
+		slices.EqualFunc(e.Args, op.Argv, func(p, a string) bool { return argPatternFault(p) == "" && argCovers(p, a) }) &&
+		envRepeats(e.Env) == "" &&
+		within(e.Env, op.Env, func(v string) bool { return envFault(v) == "" }) &&
+		within(e.Ports, op.Ports, func(p int) bool { return portFault(p) == "" }) &&
+		e.EnforcedAs(op.Enforcement)
+}
+
+// within reports whether each of few is one of many, and sound.
+func within[T comparable](many, few []T, sound func(T) bool) bool {
+	return !slices.ContainsFunc(few, func(x T) bool { return !slices.Contains(many, x) || !sound(x) })
+}
+
+// coversExec is for normal entries.
 func coversExec(a, b Exec) bool {
-	return a.Command == b.Command && slices.EqualFunc(a.Args, b.Args, argCovers)
+	return a.Command == b.Command && slices.EqualFunc(a.Args, b.Args, argCovers) &&
+		!slices.ContainsFunc(b.Env, func(v string) bool { return !has(a.Env, v) }) &&
+		!slices.ContainsFunc(b.Ports, func(p int) bool { return !has(a.Ports, p) }) &&
+		enforcement(a.Enforcement) <= enforcement(b.Enforcement)
 }
 
+// meetExec is for normal entries.
 func meetExec(a, b Exec) (Exec, bool) {
 	if a.Command != b.Command || len(a.Args) != len(b.Args) {
 		return Exec{}, false
 	}
-	m := Exec{a.Command, slices.Clone(a.Args)}
+	m := Exec{a.Command, slices.Clone(a.Args), meetList(a.Env, b.Env, has), meetList(a.Ports, b.Ports, has), a.Enforcement}
+	if enforcement(b.Enforcement) > enforcement(a.Enforcement) {
+		m.Enforcement = b.Enforcement
+	}
 	for i, p := range a.Args {
 		switch q := b.Args[i]; {
 		case argCovers(p, q):
@@ -77,13 +130,12 @@ func meetExec(a, b Exec) (Exec, bool) {
 }
 
 func compareExec(a, b Exec) int {
-	if c := strings.Compare(a.Command, b.Command); c != 0 {
-		return c
-	}
-	return slices.Compare(a.Args, b.Args)
+	return cmp.Or(strings.Compare(a.Command, b.Command), slices.Compare(a.Args, b.Args), slices.Compare(a.Env, b.Env), slices.Compare(a.Ports, b.Ports),
+		strings.Compare(a.Enforcement, b.Enforcement))
 }
 
 func normalExec(e Exec) Exec {
 	e.Args = append([]string{}, e.Args...) // no arguments has one form, not two
+	e.Env, e.Ports = normalList(e.Env), normalList(e.Ports)
 	return e
 }

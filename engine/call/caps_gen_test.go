@@ -18,6 +18,7 @@ var (
 	someNetworks = []string{"public", "lan"}
 	someNames    = []string{"s", "t"}
 	somePatterns = []string{"a", "ab", "-x", "", "*", "a*", "ab*", "-*", "-x*"}
+	someEnv      = [][]string{nil, nil, {"A=1"}, {"A=2"}, {"A=1", "B=1"}, {"B=1"}}
 	someArgs     = []string{"a", "ab", "abc", "b", "", "-x", "-xy", "-", "*", "a*"}
 )
 
@@ -47,6 +48,9 @@ func genCaps(t *rapid.T, label string) Caps {
 		c.Exec = append(c.Exec, Exec{
 			rapid.SampledFrom([]string{"git", "ls"}).Draw(t, "command"),
 			rapid.SliceOfN(rapid.SampledFrom(somePatterns), 0, 2).Draw(t, "args"),
+			rapid.SampledFrom(someEnv).Draw(t, "env"),
+			rapid.SliceOfN(rapid.SampledFrom(somePorts), 0, 2).Draw(t, "ports"),
+			rapid.SampledFrom([]string{"", "", "partial", "enforced"}).Draw(t, "enforcement"),
 		})
 	}
 	c.Secrets = rapid.SliceOfN(rapid.SampledFrom(someNames), 0, 2).Draw(t, "secrets")
@@ -77,10 +81,27 @@ func allOps() []Op {
 			}
 		}
 	}
-	for _, a := range append(someArgs, "-xyz") {
-		ops = append(ops, Op{Kind: OpExec, Command: "git"}, Op{Kind: OpExec, Command: "ls", Argv: []string{a}})
-		for _, b := range someArgs {
-			ops = append(ops, Op{Kind: OpExec, Command: "git", Argv: []string{a, b}})
+	for _, env := range append(someEnv[1:], []string{"A=1", "A=2"}, []string{"A=1", "A=1"}, []string{"LD_PRELOAD=x"}, []string{"A"}) {
+		for _, ports := range [][]int{nil, {443}, {8443, 443}, {0}} {
+			command := Op{Kind: OpExec, Env: env, Ports: ports, Enforcement: "enforced"}
+			command.Command = "git"
+			ops = append(ops, command)
+			for _, less := range []string{"", "unavailable", "partial"} {
+				command.Enforcement = less
+				ops = append(ops, command)
+			}
+			command.Enforcement = []string{"enforced", "partial", ""}[len(ports)%3]
+			for _, a := range append(someArgs, "-xyz") {
+				command.Command, command.Argv = "ls", []string{a}
+				ops = append(ops, command)
+				if len(env) > 1 && len(ports) != 1 {
+					continue // what differs shows in those with fewer
+				}
+				for _, b := range someArgs {
+					command.Command, command.Argv = "git", []string{a, b}
+					ops = append(ops, command)
+				}
+			}
 		}
 	}
 	for _, h := range []string{"a.x.io", "b.x.io", "c.x.io", "x.io", "a.b.x.io", "z.b.x.io"} {

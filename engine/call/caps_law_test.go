@@ -149,6 +149,7 @@ func FuzzCapsJSON(f *testing.F) {
 	f.Add([]byte(`{"fs":[{"root":"w","path":"a","modes":["read"]},{"root":"w","path":"a/b","modes":["read","write"]}]}`))
 	f.Add([]byte(`{"http":[{"hosts":["*.x.io","a.x.io"],"ports":[443],"methods":["GET"],"paths":["/v1"],"networks":["public"],"secret":{"name":"s","as":"bearer"}}]}`))
 	f.Add([]byte(`{"exec":[{"command":"git","args":["log","*"]}],"secrets":["s"],"log":true,"bounds":{"fuel":1}}`))
+	f.Add([]byte(`{"exec":[{"command":"git","args":[],"env":["A=1","B=1"],"ports":[443]},{"command":"git","args":[],"env":["A=1"]}]}`))
 	f.Add([]byte(`{"fs":null,"bounds":{"fuel":0}}`))
 	ops := allOps()
 	f.Fuzz(func(t *testing.T, b []byte) {

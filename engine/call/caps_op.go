@@ -45,6 +45,10 @@ type Op struct {
 
 	Command string   // exec
 	Argv    []string // exec, without the command
+	Env     []string // exec: NAME=value, all that it has
+	Ports   []int    // exec: all that it may connect to
+
+	Enforcement string // exec: what the kernel does to confine it; zero for nothing
 }
 
 // Allows reports whether c permits op. It is the oracle: the algebra of Caps is
@@ -65,10 +69,10 @@ func (c Caps) Within(op Op) string {
 			i = slices.IndexFunc(c.HTTP, func(h HTTP) bool { return h.allows(op) })
 		}
 	case OpExec:
-		if commandFault(op.Command) == "" && !slices.ContainsFunc(op.Argv, func(a string) bool {
+		if commandFault(op.Command) == "" && envRepeats(op.Env) == "" && !slices.ContainsFunc(op.Argv, func(a string) bool {
 			return !utf8.ValidString(a) || strings.ContainsRune(a, 0)
 		}) {
-			i = slices.IndexFunc(c.Exec, func(e Exec) bool { return e.allows(op.Command, op.Argv) })
+			i = slices.IndexFunc(c.Exec, func(e Exec) bool { return e.allows(op) })
 		}
 	case OpSecret:
 		if nameFault(op.Secret) == "" {

@@ -36,7 +36,7 @@ func TestValidate(t *testing.T) {
 	}{
 		{"nothing", Caps{}, ""},
 		{"everything", Caps{
-			FS: []FS{{"w", ".", modes}}, HTTP: []HTTP{okHTTP()}, Exec: []Exec{{"git", []string{"log", "*", "-n*"}}, {Command: "ls"}},
+			FS: []FS{{"w", ".", modes}}, HTTP: []HTTP{okHTTP()}, Exec: []Exec{{Command: "git", Args: []string{"log", "*", "-n*"}}, {Command: "ls"}},
 			Secrets: []string{"s"}, Workspace: true, Plan: true, Log: true, PreciseClock: true, Bounds: Bounds{Fuel: 1, Calls: maxBound},
 		}, ""},
 		{"no root", fs("", "a", "read"), "fs[0].root is not a name"},
@@ -65,9 +65,17 @@ func TestValidate(t *testing.T) {
 		{"secret without a name", withHTTP(func(h *HTTP) { h.Secret = &Secret{As: "bearer"} }), "http[1].secret.name is not a name"},
 		{"secret form", withHTTP(func(h *HTTP) { h.Secret = &Secret{"s", "query"} }), "http[1].secret.as is not one of bearer, basic, header"},
 		{"no command", Caps{Exec: []Exec{{}}}, "exec[0].command is empty"},
-		{"inner star", Caps{Exec: []Exec{{"git", []string{"a*b"}}}}, "exec[0].args[0] has a *"},
-		{"argument in another encoding", Caps{Exec: []Exec{{"git", []string{"\xff"}}}}, "exec[0].args[0] is not UTF-8"},
-		{"NUL argument", Caps{Exec: []Exec{{"git", []string{"a\x00"}}}}, "exec[0].args[0] has a NUL"},
+		{"inner star", Caps{Exec: []Exec{{Command: "git", Args: []string{"a*b"}}}}, "exec[0].args[0] has a *"},
+		{"argument in another encoding", Caps{Exec: []Exec{{Command: "git", Args: []string{"\xff"}}}}, "exec[0].args[0] is not UTF-8"},
+		{"environment and ports", Caps{Exec: []Exec{{Command: "git", Env: []string{"A=", "_b1=x=y\n", "PATH=/bin"}, Ports: []int{1, 65535}}}}, ""},
+		{"no value", Caps{Exec: []Exec{{Command: "git", Env: []string{"A=b", "A"}}}}, "exec[0].env[1] is not NAME=value"},
+		{"name twice", Caps{Exec: []Exec{{Command: "git", Env: []string{"A=b", "A=c"}}}}, "exec[0].env has a name twice"},
+		{"NUL in the environment", Caps{Exec: []Exec{{Command: "git", Env: []string{"A=b\x00"}}}}, "exec[0].env[0] has a NUL"},
+		{"name of a loader", Caps{Exec: []Exec{{Command: "git", Env: []string{"LD_PRELOAD=/x.so"}}}}, "exec[0].env[0] has a name by which"},
+		{"enforcement", Caps{Exec: []Exec{{Command: "git", Enforcement: "partial"}}}, ""},
+		{"enforcement of a command", Caps{Exec: []Exec{{Command: "git", Enforcement: "unavailable"}}}, "exec[0].enforcement is neither"},
+		{"port 0 of a command", Caps{Exec: []Exec{{Command: "git", Ports: []int{80, 0}}}}, "exec[0].ports[1] is not between"},
+		{"NUL argument", Caps{Exec: []Exec{{Command: "git", Args: []string{"a\x00"}}}}, "exec[0].args[0] has a NUL"},
 		{"secret name", Caps{Secrets: []string{"s", "S"}}, "secrets[1] is not a name"},
 		{"negative bound", Caps{Bounds: Bounds{TimeoutMS: -1}}, "bounds.timeout_ms is not between"},
 		{"large bound", Caps{Bounds: Bounds{Fuel: maxBound + 1}}, "bounds.fuel is not between"},
@@ -100,7 +108,8 @@ func TestValidate(t *testing.T) {
 	for _, c := range []Caps{
 		{Secrets: many}, {FS: make([]FS, 33)}, {HTTP: make([]HTTP, 33)}, {Exec: make([]Exec, 33)},
 		withHTTP(func(h *HTTP) { h.Ports = make([]int, maxCapsValues) }),
-		{Exec: []Exec{{"git", make([]string, maxCapsValues+1)}}},
+		{Exec: []Exec{{Command: "git", Args: make([]string, maxCapsValues+1)}}},
+		{Exec: []Exec{{Command: "git", Env: make([]string, maxCapsValues), Ports: make([]int, 1)}}},
 		{FS: []FS{{"w", ".", make([]string, maxCapsValues+1)}}},
 	} {
 		if got := CodeOf(c.Validate(), ""); got != CodeCapsTooMany {
@@ -118,7 +127,7 @@ func TestCapsDetailQuotesNothing(t *testing.T) {
 	c := Caps{
 		FS:      []FS{{canary, canary, []string{canary}}},
 		HTTP:    []HTTP{{[]string{canary}, []int{-77777}, []string{canary}, []string{canary}, []string{canary}, false, &Secret{canary, canary}}},
-		Exec:    []Exec{{canary, []string{canary}}},
+		Exec:    []Exec{{canary, []string{canary}, []string{canary + "=" + canary, canary}, []int{-77777}, canary}},
 		Secrets: []string{canary},
 	}
 	for _, c := range []Caps{c, {HTTP: c.HTTP}, {Exec: c.Exec}, {Secrets: c.Secrets}} {
@@ -171,16 +180,16 @@ func TestMeetIdem(t *testing.T) {
 func TestMeetTooMany(t *testing.T) {
 	var a, b Caps
 	for i := range 9 {
-		a.Exec = append(a.Exec, Exec{"c", []string{fmt.Sprintf("a%d", i), "*"}})
-		b.Exec = append(b.Exec, Exec{"c", []string{"*", fmt.Sprintf("b%d", i)}})
+		a.Exec = append(a.Exec, Exec{Command: "c", Args: []string{fmt.Sprintf("a%d", i), "*"}})
+		b.Exec = append(b.Exec, Exec{Command: "c", Args: []string{"*", fmt.Sprintf("b%d", i)}})
 	}
 	if _, err := a.Meet(b); CodeOf(err, "") != CodeCapsTooMany {
 		t.Errorf("81 entries: %v, want %s", err, CodeCapsTooMany)
 	}
 	var x, y Caps
 	for i := range MaxCapsEntries {
-		x.Exec = append(x.Exec, Exec{"c", []string{fmt.Sprintf("a%d", i), "*"}})
-		y.Exec = append(y.Exec, Exec{"c", []string{"*", fmt.Sprintf("b%d", i)}})
+		x.Exec = append(x.Exec, Exec{Command: "c", Args: []string{fmt.Sprintf("a%d", i), "*"}})
+		y.Exec = append(y.Exec, Exec{Command: "c", Args: []string{"*", fmt.Sprintf("b%d", i)}})
 	}
 	if _, err := x.Meet(y); CodeOf(err, "") != CodeCapsTooMany {
 		t.Errorf("1,024 entries: %v, want %s", err, CodeCapsTooMany)
@@ -236,7 +245,7 @@ func TestExecPatterns(t *testing.T) {
 		{"a*b", "a*b", false}, {"**", "*x", false}, // malformed patterns match nothing
 	}
 	for _, tt := range tests {
-		c := Caps{Exec: []Exec{{"git", []string{tt.pattern}}}}
+		c := Caps{Exec: []Exec{{Command: "git", Args: []string{tt.pattern}}}}
 		if got := c.Allows(Op{Kind: OpExec, Command: "git", Argv: []string{tt.arg}}); got != tt.want {
 			t.Errorf("%q allows %q: %v, want %v", tt.pattern, tt.arg, got, tt.want)
 		}
@@ -367,7 +376,7 @@ func TestBoundsDefaults(t *testing.T) {
 func TestCloneSharesNothing(t *testing.T) {
 	c := Caps{
 		FS: []FS{{"w", "a", []string{"read"}}}, HTTP: []HTTP{okHTTP()},
-		Exec: []Exec{{"git", []string{"log"}}}, Secrets: []string{"s"},
+		Exec: []Exec{{"git", []string{"log"}, []string{"A=1"}, []int{443}, "partial"}}, Secrets: []string{"s"},
 	}
 	c.HTTP[0].Secret = &Secret{"s", "bearer"}
 	for name, copied := range map[string]Caps{"clone": c.Clone(), "normal form": must(t, first(c.Normalise()), nil)} {
@@ -375,7 +384,8 @@ func TestCloneSharesNothing(t *testing.T) {
 		copied.HTTP[0].Methods[0], copied.HTTP[0].Paths[0], copied.HTTP[0].Networks[0] = "x", "x", "x"
 		copied.HTTP[0].Secret.Name, copied.Exec[0].Args[0], copied.Secrets[0] = "x", "x", "x"
 		copied.FS[0].Root, copied.Exec[0].Command = "x", "x"
-		if err := c.Validate(); err != nil || c.FS[0].Root != "w" || c.Secrets[0] != "s" || c.HTTP[0].Secret.Name != "s" || c.Exec[0].Command != "git" || c.Exec[0].Args[0] != "log" || c.HTTP[0].Ports[0] != 443 {
+		copied.Exec[0].Env[0], copied.Exec[0].Ports[0] = "B=1", 1
+		if err := c.Validate(); err != nil || c.FS[0].Root != "w" || c.Secrets[0] != "s" || c.HTTP[0].Secret.Name != "s" || c.Exec[0].Command != "git" || c.Exec[0].Args[0] != "log" || c.Exec[0].Env[0] != "A=1" || c.Exec[0].Ports[0] != 443 || c.HTTP[0].Ports[0] != 443 {
 			t.Errorf("a change of the %s shows: %+v, %v", name, c, err)
 		}
 	}

@@ -25,6 +25,7 @@ const (
 	CodeArgsSchema         Code = "args_schema"
 	CodeFactsUnparsable    Code = "facts_unparsable"
 	CodeToolKind           Code = "tool_kind"
+	CodeToolStuck          Code = "tool_stuck"
 	CodeRefusedTooOften    Code = "refused_too_often"
 	CodeGrantInvalid       Code = "grant_invalid"
 	CodeGrantUnavailable   Code = "grant_unavailable"
@@ -58,22 +59,25 @@ const (
 	// The record.
 	CodeLogUnavailable     Code = "log_unavailable"
 	CodeAdmittedUnrecorded Code = "admitted_unrecorded"
+	CodeWitnessUnavailable Code = "witness_unavailable"
 
 	// The run: it could not start.
-	CodeGuestUnavailable  Code = "guest_unavailable"
-	CodeRootUnavailable   Code = "root_unavailable"
-	CodeSecretUnavailable Code = "secret_unavailable"
-	CodePathIsLink        Code = "path_is_link"
-	CodeExecUnconfined    Code = "exec_unconfined"
-	CodeGrantMismatch     Code = "grant_mismatch"
-	CodeMemoryMinimum     Code = "memory_minimum"
-	CodeMemoryCeiling     Code = "memory_ceiling"
+	CodeGuestUnavailable     Code = "guest_unavailable"
+	CodeRootUnavailable      Code = "root_unavailable"
+	CodeSecretUnavailable    Code = "secret_unavailable"
+	CodePathIsLink           Code = "path_is_link"
+	CodeExecUnconfined       Code = "exec_unconfined"
+	CodeWorkspaceUnavailable Code = "workspace_unavailable"
+	CodeGrantMismatch        Code = "grant_mismatch"
+	CodeMemoryMinimum        Code = "memory_minimum"
+	CodeMemoryCeiling        Code = "memory_ceiling"
 
 	// The run: how it ended.
 	CodeOK             Code = "ok"
 	CodeToolError      Code = "tool_error"
 	CodeGuestTrap      Code = "guest_trap"
 	CodeTimeExceeded   Code = "time_exceeded"
+	CodeAbandoned      Code = "abandoned"
 	CodeFuelExhausted  Code = "fuel_exhausted"
 	CodeStackExhausted Code = "stack_exhausted"
 	CodeOutputExceeded Code = "output_exceeded"
@@ -118,6 +122,7 @@ var codes = []CodeInfo{
 	{CodeArgsSchema, ClassDenied, "the arguments do not fit the tool's schema"},
 	{CodeFactsUnparsable, ClassDenied, "a URL, path or command in the arguments is one that programs read differently"},
 	{CodeToolKind, ClassDenied, "the tool is run in another way: external tools by their caller, all others by the engine"},
+	{CodeToolStuck, ClassUnavailable, "as many runs of the tool go on after their end as may; it runs again once one of them ends"},
 	{CodeRefusedTooOften, ClassLimited, "too many calls of the principal were refused lately"},
 	{CodeGrantInvalid, ClassDenied, "the grant is not one for this executor, tool and call, or its time is over"},
 	{CodeGrantUnavailable, ClassUnavailable, "grants of other processes cannot be signed or checked here"},
@@ -147,12 +152,14 @@ var codes = []CodeInfo{
 
 	{CodeLogUnavailable, ClassUnavailable, "the decision could not be recorded, so nothing ran"},
 	{CodeAdmittedUnrecorded, ClassUnavailable, "the engine ended between admitting the call and recording it, so nothing ran; what it took of limits is given back"},
+	{CodeWitnessUnavailable, ClassUnavailable, "the log's witnesses did not cosign the decision in time, so nothing ran"},
 
 	{CodeGuestUnavailable, ClassUnavailable, "no sandbox is there to run the tool"},
 	{CodeRootUnavailable, ClassUnavailable, "a granted directory does not exist or cannot be opened"},
 	{CodeSecretUnavailable, ClassUnavailable, "a credential that the grant or the configuration names cannot be read or used"},
 	{CodePathIsLink, ClassUnavailable, "a granted directory is reached through a link"},
 	{CodeExecUnconfined, ClassUnavailable, "commands are granted and cannot be confined here as the operator demands"},
+	{CodeWorkspaceUnavailable, ClassUnavailable, "a workspace is granted and there is no journal for it"},
 	{CodeGrantMismatch, ClassUnavailable, "the grant is for another call, or is spent"},
 	{CodeMemoryMinimum, ClassUnavailable, "the tool needs more memory to start than its grant allows"},
 	{CodeMemoryCeiling, ClassUnavailable, "the tool's grant allows more memory than all tools together may have here"},
@@ -161,6 +168,7 @@ var codes = []CodeInfo{
 	{CodeToolError, ClassFailed, "the tool ran and reported an error"},
 	{CodeGuestTrap, ClassFailed, "the guest trapped"},
 	{CodeTimeExceeded, ClassFailed, "the tool ran out of time and was stopped"},
+	{CodeAbandoned, ClassFailed, "the tool did not end when it had to and was left to itself, without effects; what it had done by then is done"},
 	{CodeFuelExhausted, ClassFailed, "the guest ran out of fuel and was stopped"},
 	{CodeStackExhausted, ClassFailed, "the guest recursed too deep and was stopped"},
 	{CodeOutputExceeded, ClassFailed, "the tool wrote more output than its grant allows and was stopped"},

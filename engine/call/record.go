@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -21,11 +22,13 @@ const (
 	TypeWaiver   RecordType = "waiver" // the node started with less than it should have
 	TypePin      RecordType = "pin"    // a tool that is being worked on was taken up anew
 	TypeCut      RecordType = "cut"    // lines that were never acknowledged were removed on open
+	TypeAlive    RecordType = "alive"  // nothing else was recorded for a while
 )
 
 // Record is one line of the audit log. It holds digests, codes, capabilities,
 // effects, timings and revisions: never arguments, results, secrets, or free
-// text from rules, tools or traps. Its place in the log is its index; it does
+// text from rules, tools or traps. [RecordEffects] says what of effects is in the
+// clear. Its place in the log is its index; it does
 // not hold it. Every string that ends in a digest of something guessable is
 // keyed, see [Keyed]. docs/record-format.md describes each field.
 type Record struct {
@@ -121,18 +124,6 @@ type RecordOutcome struct {
 	Charges       []Charged      `json:"charges,omitzero"`
 }
 
-// RecordEffect is an [Effect] with a keyed digest in place of its target.
-type RecordEffect struct {
-	Kind   string `json:"kind"`
-	Within string `json:"within,omitzero"`
-	Target string `json:"target,omitzero"`
-	Code   string `json:"code"`
-	Bytes  int64  `json:"bytes,omitzero"`
-	Count  int64  `json:"count,omitzero"`
-
-	Enforcement string `json:"enforcement,omitzero"` // of commands, as in [Effect]
-}
-
 // Change is what a record does to the state. Folding the changes of all
 // records, in any order, gives the state back.
 type Change struct {
@@ -209,13 +200,38 @@ type Vote struct {
 	Reason    string          `json:"reason,omitzero"` // the voter's own words
 }
 
-// SessionChange is a session after it was opened or its labels changed.
+// SessionChange is a session after it was opened or ended, or its labels or its plan
+// changed.
 type SessionChange struct {
 	ID      string `json:"id"`
 	Owner   string `json:"owner"`                 // digest of the principal that it is bound to
 	Version int64  `json:"version,omitzero"`      // folded by max
 	Labels  Times  `json:"labels,omitzero"`       // label -> when it ends
 	Until   int64  `json:"until,omitzero,string"` // when Owner ends, Unix ns; zero: never
+	Ended   bool   `json:"ended,omitzero"`        // by its owner, before Until
+
+	// Plan is the whole plan, from when the session had PlanVersion until PlanUntil, in
+	// Unix ns. Of two the one holds that lasts longer, or else that has the larger version:
+	// a session that was forgotten begins with the first one anew. With PlanUntil zero
+	// nothing is said of a plan.
+	Plan        Plan  `json:"plan,omitzero"`
+	PlanVersion int64 `json:"plan_version,omitzero"`
+	PlanUntil   int64 `json:"plan_until,omitzero,string"`
+}
+
+// Merge makes c say what o says of the same session, too, whichever was first.
+func (c *SessionChange) Merge(o SessionChange) {
+	c.Owner = max(c.Owner, o.Owner) // one id has one owner, so max is that one
+	c.Version, c.Until, c.Ended = max(c.Version, o.Version), max(c.Until, o.Until), c.Ended || o.Ended
+	for label, end := range o.Labels {
+		if c.Labels == nil {
+			c.Labels = Times{}
+		}
+		c.Labels[label] = max(c.Labels[label], end)
+	}
+	if cmp.Or(cmp.Compare(o.PlanUntil, c.PlanUntil), cmp.Compare(o.PlanVersion, c.PlanVersion)) > 0 {
+		c.Plan, c.PlanVersion, c.PlanUntil = o.Plan.Clone(), o.PlanVersion, o.PlanUntil
+	}
 }
 
 // Revocation ends what was permitted before: of one principal, one tool, or all.

@@ -37,7 +37,7 @@ func fullRecord() Record {
 		Grant:         &RecordGrant{"gr-1", "a", "b", at, true},
 		Preconditions: []string{"hmac-sha256:a"}, Enforcement: "convention", Approval: "ap-1",
 		Decision: &index,
-		Outcome:  &RecordOutcome{Status: Failed, Exit: 1, Effects: []RecordEffect{{"fs.read", "fs[0]", "hmac-sha256:7", "ok", 3, 1, "partial"}}, Fuel: 1, MemoryBytes: 2, MemoryRefused: true, OutputBytes: 3, TookUS: 4},
+		Outcome:  &RecordOutcome{Status: Failed, Exit: 1, Effects: []RecordEffect{{"fs.read", "fs[0]", "hmac-sha256:7", "h:1", "a", "192.0.2.1:1", "ok", 3, 4, 5, 1, "partial"}}, Fuel: 1, MemoryBytes: 2, MemoryRefused: true, OutputBytes: 3, TookUS: 4},
 		Was:      "sha256:b", Waived: []string{"appendfsync"}, CutBytes: 9,
 	}
 }
@@ -114,7 +114,7 @@ func TestChangeIsZero(t *testing.T) {
 }
 
 func TestOutcomeJSON(t *testing.T) {
-	want := Outcome{Status: Succeeded, Code: CodeOK, Effects: []Effect{{"fs.read", "fs[0]", "w/a", "ok", 3, 0, ""}}}
+	want := Outcome{Status: Succeeded, Code: CodeOK, Effects: []Effect{{"fs.read", "fs[0]", "w/a", "", "ok", 3, 0, 5, 0, "structural"}}}
 	b, err := json.Marshal(want)
 	if err != nil {
 		t.Fatal(err)
