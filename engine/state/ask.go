@@ -15,7 +15,7 @@ import (
 // were approved, but not as the call would run now, whether or not another stands.
 func (l *Local) ask(a Admission) (found *question.Question, stale []string, err error) {
 	now := question.Now{Rules: question.Plain(a.Asks), Tool: a.Tool, Policy: a.Policy, At: a.Now, Revoked: l.isRevoked}
-	best := 0
+	best, of := 0, int64(0) // the rank of found, and the day on which it was asked
 	for d, last := range l.days {
 		if d.tenant != a.Requester.Tenant || !a.Now.Before(last) {
 			continue
@@ -28,8 +28,9 @@ func (l *Local) ask(a Admission) (found *question.Question, stale []string, err 
 		now.Binding = b.Exact
 		for _, id := range l.bound[question.Key(b.About, a.Requester)] {
 			q := l.approvals[id]
-			if rank := q.Rank(now); rank > best {
-				found, best = q, rank
+			// Of two that serve as well, after a clock was set back, the one of the earlier day.
+			if rank := q.Rank(now); rank > best || rank > 0 && rank == best && d.day < of {
+				found, best, of = q, rank, d.day
 			}
 			if q.Stale(now) {
 				stale = append(stale, id)

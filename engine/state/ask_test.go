@@ -63,3 +63,30 @@ func TestPendingCountsWhatIsOpen(t *testing.T) {
 		}
 	})
 }
+
+// Two questions about one call stand when a clock was set back over midnight. Whoever makes
+// the call again waits for the same one each time.
+func TestQuestionsOfTwoDays(t *testing.T) {
+	before, after := start.Add(100*time.Minute), start.Add(131*time.Minute) // 23:40 and 00:11
+	for range 20 {                                                          // whatever order a map has
+		l := NewLocal()
+		ask := func(id string, now time.Time) string {
+			t.Helper()
+			ans, err := l.Admit(t.Context(), Admission{
+				Call: id, Now: now, Principal: "p", Session: "s", Asks: []call.ApprovalRule{{Name: "lead", Count: 1, From: call.From{Roles: []string{"lead"}}, TTL: 1800}},
+				Bind: func(day time.Time) (Binding, error) {
+					d := day.Format(time.DateOnly)
+					return Binding{d, d}, nil
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Fold(ans.Change)
+			return ans.Approval.ID
+		}
+		if first, second, again := ask("C1", before), ask("C2", after), ask("C3", before.Add(time.Minute)); first == second || again != first {
+			t.Fatalf("%s, then %s, and when the clock is set back %s", first, second, again)
+		}
+	}
+}

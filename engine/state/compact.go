@@ -44,8 +44,9 @@ func (l *Local) Changes() []call.Change {
 		out = append(out, call.Change{Revoked: &r})
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.sessions)) {
-		s := l.sessions[id]
-		out = append(out, call.Change{Session: &call.SessionChange{ID: id, Owner: s.owner, Version: s.version, Labels: maps.Clone(s.labels), Until: s.until}})
+		c := l.sessions[id].SessionChange
+		c.Labels = maps.Clone(c.Labels)
+		out = append(out, call.Change{Session: &c})
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.approvals)) {
 		q := l.approvals[id]

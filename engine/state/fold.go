@@ -20,8 +20,8 @@ func (l *Local) Apply(_ context.Context, c call.Change) error {
 }
 
 // Fold takes in the change of one record of the log, each record once. Their order
-// does not matter: instants and versions are folded by max, units by sum, everything
-// else by union.
+// does not matter: instants and versions are folded by max, units by sum, plans by
+// which is later, everything else by union.
 func (l *Local) Fold(c call.Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,16 +105,6 @@ func (l *Local) bind(q *question.Question) {
 	}
 }
 
-func (l *Local) applySession(c *call.SessionChange) {
-	s := l.session(c.ID)
-	s.owner = max(s.owner, c.Owner) // one id has one owner, so max is that one
-	s.version, s.until = max(s.version, c.Version), max(s.until, c.Until)
-	for label, end := range c.Labels {
-		s.labels[label] = max(s.labels[label], end)
-	}
-	l.sessions[c.ID] = s
-}
-
 func (l *Local) revoke(r *call.Revocation) {
 	if r.Principal != "" {
 		l.revoked["p"+r.Principal] = true
@@ -134,13 +124,6 @@ func (l *Local) revoke(r *call.Revocation) {
 	}
 }
 
-func (l *Local) session(id string) *session {
-	if s := l.sessions[id]; s != nil {
-		return s
-	}
-	return &session{labels: map[string]int64{}}
-}
-
 // prune forgets now and then, so rarely that an operation pays for few entries.
 func (l *Local) prune(now time.Time) {
 	if l.admits++; l.admits >= max(pruneEvery, len(l.tats)+len(l.used)+len(l.approvals)+len(l.sessions)+len(l.spent)) {
@@ -158,7 +141,8 @@ func (l *Local) forgetSometimes(now time.Time) {
 }
 
 // forget drops what no answer at floor or later depends on: buckets that are full,
-// questions that nobody is told about, sessions without labels that are nobody's. Answers for before floor are errors from then on.
+// questions that nobody is told about, sessions without labels or a plan that are
+// nobody's. Answers for before floor are errors from then on.
 func (l *Local) forget(floor time.Time) {
 	if !floor.After(l.floor) {
 		return

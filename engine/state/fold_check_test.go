@@ -18,6 +18,12 @@ func note(seen map[string]int, r result) {
 	if len(r.Change.Spent) > 0 {
 		seen["spent"]++
 	}
+	if c := r.Change.Session; c != nil && c.PlanVersion > 0 {
+		seen["planned"]++
+	}
+	if c := r.Change.Session; c != nil && c.Ended {
+		seen["ended"]++
+	}
 }
 
 // release gives back what a call took that nothing but limits knows of, as if its
@@ -98,10 +104,13 @@ func atLeast(t *rapid.T, live, durable *Local, loose map[string]bool) {
 		}
 	}
 	for id, s := range durable.sessions {
-		for label, end := range s.labels {
-			if live.sessions[id].labels[label] < end {
+		for label, end := range s.Labels {
+			if live.sessions[id].Labels[label] < end {
 				t.Fatalf("session %s lacks %s", id, label)
 			}
+		}
+		if p := live.sessions[id]; p.PlanVersion < s.PlanVersion || s.Ended && !p.Ended {
+			t.Fatalf("session %s has an older plan, or has not ended", id)
 		}
 	}
 }

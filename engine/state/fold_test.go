@@ -27,8 +27,7 @@ type snapshot struct {
 	Over     map[string]string
 	Bound    map[string][]string
 	Days     map[dayOf]time.Time
-	Sessions map[string]Session
-	Labels   map[string]map[string]int64
+	Sessions map[string]string
 	Revoked  map[string]bool
 	Epoch    int64
 }
@@ -36,7 +35,7 @@ type snapshot struct {
 func snap(l *Local) snapshot {
 	s := snapshot{
 		TATs: l.tats, Used: l.used, Spent: l.spent, Days: l.days, Revoked: l.revoked, Epoch: l.epoch, Asked: map[string]call.Approval{}, Votes: map[string][]string{},
-		Over: map[string]string{}, Bound: map[string][]string{}, Sessions: map[string]Session{}, Labels: map[string]map[string]int64{},
+		Over: map[string]string{}, Bound: map[string][]string{}, Sessions: map[string]string{},
 	}
 	for id, q := range l.approvals {
 		if q.Asked != nil {
@@ -52,8 +51,8 @@ func snap(l *Local) snapshot {
 		s.Bound[of] = slices.Sorted(slices.Values(ids))
 	}
 	for id, t := range l.sessions {
-		if t.owner != "" || t.version != 0 { // else there is nothing but an advisory count
-			s.Sessions[id], s.Labels[id] = Session{Owner: t.owner, Version: t.version}, t.labels
+		if t.Owner != "" || t.Version != 0 { // else there is nothing but an advisory count
+			s.Sessions[id] = fmt.Sprint(t.SessionChange) // maps in order
 		}
 	}
 	return s
@@ -247,7 +246,7 @@ func TestForgettingChangesNoAnswer(t *testing.T) {
 			same := []cmp.Option{
 				cmp.Comparer(func(a, b error) bool { return fmt.Sprint(a) == fmt.Sprint(b) }),
 				// Versions begin anew when all else is over.
-				cmpopts.IgnoreFields(Session{}, "Version"), cmpopts.IgnoreFields(call.SessionChange{}, "Version"),
+				cmpopts.IgnoreFields(Session{}, "Version"), cmpopts.IgnoreFields(call.SessionChange{}, "Version", "PlanVersion"),
 			}
 			if diff := cmp.Diff(want, got, same...); diff != "" {
 				t.Fatalf("forgetting changes an answer:\n%s", diff)

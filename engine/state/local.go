@@ -52,15 +52,6 @@ type dayOf struct {
 	day    int64 // UTC, since 1970
 }
 
-type session struct {
-	owner   string
-	until   int64 // when owner ends, Unix ns; zero: never
-	version int64
-	labels  map[string]int64 // label -> when it ends, Unix ns
-	calls   int64
-	used    int64 // when anybody last decided on it, Unix ns
-}
-
 // NewLocal returns a store that remembers nothing yet.
 func NewLocal() *Local {
 	return &Local{
@@ -90,7 +81,7 @@ func (l *Local) Session(_ context.Context, id string, now time.Time) (Session, e
 	}
 	s := l.session(id)
 	s.used = max(s.used, now.UnixNano())
-	return Session{Owner: s.ownerAt(now), Labels: s.at(now), Version: s.version, Calls: s.calls}, nil
+	return s.at(now), nil
 }
 
 // Admit implements [Store].
@@ -114,10 +105,10 @@ func (l *Local) Admit(_ context.Context, a Admission) (Answer, error) {
 		l.prune(a.Now)
 	}
 	s := l.session(a.Session)
-	if owner := s.ownerAt(a.Now); owner != "" && owner != a.Principal {
+	if !s.open(a.Principal, a.Now) {
 		return Answer{}, ErrSessionForeign
 	}
-	if s.version != a.Version {
+	if s.Version != a.Version {
 		return Answer{}, ErrSessionChanged
 	}
 	if l.revokes(a) {
@@ -302,54 +293,4 @@ func (l *Local) standing(q *question.Question, now time.Time) Standing {
 func (l *Local) view(q *question.Question, now time.Time) Approval {
 	asked, votes := q.View()
 	return Approval{Approval: asked, Standing: l.standing(q, now), Votes: votes}
-}
-
-// ownerAt is whose session it is at that time, "" for nobody's.
-func (s *session) ownerAt(now time.Time) string {
-	if s.until != 0 && s.until <= now.UnixNano() {
-		return ""
-	}
-	return s.owner
-}
-
-// over drops the labels that had ended at floor, and reports whether the session holds
-// nothing then, and nobody has decided on it since, who might take a version that comes
-// later for this one.
-func (s *session) over(floor int64) bool {
-	maps.DeleteFunc(s.labels, func(_ string, end int64) bool { return end <= floor })
-	return len(s.labels) == 0 && s.used <= floor && (s.owner == "" || s.until != 0 && s.until <= floor)
-}
-
-// at lists the labels that the session has at that time.
-func (s *session) at(now time.Time) []string {
-	var out []string
-	for label, end := range s.labels {
-		if now.UnixNano() < end {
-			out = append(out, label)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// add returns what the admission's labels change; nil when there are none. Labels
-// that are there already are recorded again, since the record that first brought
-// them may never become durable; the version does not move for them.
-func (s *session) add(a Admission) *call.SessionChange {
-	if len(a.Labels) == 0 {
-		return nil
-	}
-	labels := call.Times{}
-	version := s.version
-	for _, label := range a.Labels {
-		labels[label] = a.LabelsEnd.UnixNano()
-		if s.labels[label] <= a.Now.UnixNano() {
-			version = s.version + 1
-		}
-	}
-	c := &call.SessionChange{ID: a.Session, Owner: s.ownerAt(a.Now), Version: version, Labels: labels}
-	if c.Owner != "" {
-		c.Until = s.until
-	}
-	return c
 }

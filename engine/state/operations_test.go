@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"pgregory.net/rapid"
@@ -27,9 +28,10 @@ type result struct {
 // operations draws random ones on few names, so that they meet.
 type operations struct {
 	*rapid.T
-	n     int
-	ids   []string // of the approvals asked so far
-	calls []result // whose admission is durable
+	n      int
+	ids    []string      // of the approvals asked so far
+	calls  []result      // whose admission is durable
+	opened []call.Change // sessions
 }
 
 var questions = [][]call.ApprovalRule{
@@ -39,7 +41,7 @@ var questions = [][]call.ApprovalRule{
 
 func (o *operations) draw(now time.Time) func(*Local) result {
 	o.n++
-	switch n := rapid.IntRange(0, 26).Draw(o.T, "operation"); {
+	switch n := rapid.IntRange(0, 32).Draw(o.T, "operation"); {
 	case n < 11:
 		return o.admit(now)
 	case n < 19 && len(o.ids) > 0:
@@ -69,11 +71,41 @@ func (o *operations) draw(now time.Time) func(*Local) result {
 			c, err := l.Spend(context.Background(), s)
 			return result{Change: c, Err: err}
 		}
+	case n > 26:
+		return o.replan(now)
 	case n > 20 && len(o.calls) > 0:
 		return o.refund()
 	default:
 		c := call.Change{Session: &call.SessionChange{ID: fmt.Sprint("so-", o.n), Owner: "p-alice", Until: now.Add(window).UnixNano()}}
+		o.opened = append(o.opened, c)
 		return func(*Local) result { return result{Change: c, Later: true} }
+	}
+}
+
+// replan changes the plan of a session, or ends one that was opened.
+func (o *operations) replan(now time.Time) func(*Local) result {
+	ids := []string{"s", "s2"}
+	for _, c := range o.opened {
+		ids = append(ids, c.Session.ID)
+	}
+	id := rapid.SampledFrom(ids).Draw(o.T, "session")
+	if i := slices.Index(ids, id) - 2; i >= 0 && rapid.IntRange(0, 2).Draw(o.T, "end") == 0 {
+		c := *o.opened[i].Session
+		c.Ended = true
+		return func(l *Local) result {
+			change := call.Change{Session: &c}
+			return result{Change: change, Err: l.Apply(context.Background(), change)}
+		}
+	}
+	task := func() string { return rapid.SampledFrom([]string{"a", "b", "c"}).Draw(o.T, "task") }
+	op := rapid.SampledFrom([]call.PlanOp{
+		{By: []call.Task{{ID: task(), Tools: []string{"ls"}}}}, {By: []call.Task{{ID: task(), After: []string{task()}}}},
+		{Task: task(), To: call.TaskActive}, {Task: task(), To: call.TaskDone}, {Task: task(), To: call.TaskReplaced, By: []call.Task{{ID: task()}}},
+	}).Draw(o.T, "op")
+	who := rapid.SampledFrom([]string{"p-alice", "p-alice", "p-bob"}).Draw(o.T, "who")
+	return func(l *Local) result {
+		c, err := l.Replan(context.Background(), Replan{Now: now, Principal: who, Session: id, Op: op, Ends: now.Add(10 * time.Minute)})
+		return result{Change: c, Err: err}
 	}
 }
 

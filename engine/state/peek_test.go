@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/state/internal/question"
 )
 
@@ -35,9 +36,6 @@ func holds(l *Local, changed <-chan struct{}) everything {
 	s := &e.Snapshot
 	s.TATs, s.Days, s.Revoked = maps.Clone(s.TATs), maps.Clone(s.Days), maps.Clone(s.Revoked)
 	s.Used, s.Spent = maps.Clone(s.Used), maps.Clone(s.Spent)
-	for id, labels := range s.Labels {
-		s.Labels[id] = maps.Clone(labels)
-	}
 	for id, q := range l.approvals {
 		e.Durable[id] = q.Durable
 	}
@@ -101,7 +99,7 @@ func TestPeek(t *testing.T) {
 				continue
 			}
 			r := o.draw(now)(l)
-			expected := []error{ErrNoApproval, ErrMayNotVote, ErrSessionChanged, ErrSpent, ErrRevoked}
+			expected := []error{ErrNoApproval, ErrMayNotVote, ErrSessionChanged, ErrSessionForeign, ErrSpent, ErrRevoked, call.ErrTask, call.ErrNoTask, call.ErrTaskThere, call.ErrTaskStatus}
 			if r.Err != nil && !slices.ContainsFunc(expected, func(e error) bool { return errors.Is(r.Err, e) }) {
 				t.Fatal(r.Err)
 			}

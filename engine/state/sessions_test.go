@@ -131,3 +131,20 @@ func refold(l *Local) *Local {
 	}
 	return out
 }
+
+// A session that somebody else uses under its id when its time is over is not kept as
+// whoever opened it left it, closed or not.
+func TestOwnersAreForgotten(t *testing.T) {
+	l := NewLocal()
+	end := start.Add(time.Minute)
+	l.Fold(call.Change{Session: &call.SessionChange{ID: "so", Owner: "p", Until: end.UnixNano(), Ended: true}})
+	a := Admission{Call: "C", Now: end, Principal: "q", Session: "so", Labels: []string{"x"}, LabelsEnd: end.Add(24 * time.Hour)}
+	if ans, err := l.Admit(t.Context(), a); err != nil || !ans.Admitted {
+		t.Fatalf("Admit = %+v, %v", ans, err)
+	}
+	l.Forget(end.Add(2 * time.Hour))
+	want := call.SessionChange{ID: "so", Version: 1, Labels: call.Times{"x": a.LabelsEnd.UnixNano()}}
+	if diff := cmp.Diff([]call.Change{{Session: &want}}, l.Changes()); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -16,6 +16,9 @@ func (a Admission) Ask(epoch int64) (*call.Approval, error) { return a.question(
 // Check refuses a grant that nobody could remember to be spent.
 func (s Spend) Check() error { return s.check() }
 
+// Check refuses a change of a plan that could never be recorded, or would not stay.
+func (r Replan) Check() error { return r.check() }
+
 // Span is what the charge's bucket counts in, in ns: what its cost moves the bucket's
 // instant by, and how far ahead of now that may be. Never says that the bucket is
 // smaller than the cost.

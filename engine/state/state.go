@@ -22,8 +22,9 @@ var (
 	// Decide again.
 	ErrSessionChanged = errors.New("session changed")
 
-	// ErrSessionForeign says that the session was not opened for this principal.
-	ErrSessionForeign = errors.New("session belongs to somebody else or was never opened")
+	// ErrSessionForeign says that the session was not opened for this principal, or
+	// that its owner has ended it.
+	ErrSessionForeign = errors.New("session belongs to somebody else, was never opened, or has ended")
 
 	// ErrNoApproval says that there is no such approval, or that it ended.
 	ErrNoApproval = errors.New("no such approval is open")
@@ -75,6 +76,12 @@ type Store interface {
 	// use. At most once for each call; the second change is zero. The record of the
 	// call's outcome MUST carry the change.
 	Refund(ctx context.Context, callID string, units call.Uses) (call.Change, error)
+
+	// Replan changes the plan of a session at once, and moves its version. The record of
+	// the call that did it MUST carry the change, which holds the whole plan. It MUST
+	// return [ErrSessionForeign], an error of [call.Plan.Change], or any other when it
+	// cannot tell whether the plan changed.
+	Replan(ctx context.Context, r Replan) (call.Change, error)
 
 	// Spend uses up a grant that another process issued, at once, and returns what its
 	// record MUST carry: [ErrSpent], [ErrRevoked], or any other error when it cannot
@@ -150,9 +157,37 @@ type Recovery struct {
 	// knows nothing: it was restored from something older. The epoch rises.
 	Lost    bool
 	Revoked []call.Revocation // everything that the log revokes, which MUST hold again
-	// Sessions are those with labels that the log says they still have, which MUST hold
-	// again.
+	// Sessions are those with labels or a plan that the log says they still have, and
+	// those that their owners ended, which MUST hold again.
 	Sessions []call.SessionChange
+}
+
+// Replan is one change of a session's plan.
+type Replan struct {
+	Now       time.Time
+	Principal string // digest: whose session it must be, if it is anybody's
+	Session   string
+	Op        call.PlanOp
+	Ends      time.Time // when the plan leaves the session, or with the session if that ends before
+}
+
+// Until is when the plan leaves the session, in Unix ns, which ends then, or never if
+// that is zero: never before the plan that it was, or that would be taken for the later
+// one.
+func (r Replan) Until(was, ends int64) int64 {
+	until := r.Ends.UnixNano()
+	if ends != 0 {
+		until = min(until, ends)
+	}
+	return max(was, until)
+}
+
+// check refuses what could never be recorded, or would not stay.
+func (r Replan) check() error {
+	if r.Session == "" || r.Ends.UnixNano() <= r.Now.UnixNano() {
+		return errors.New("a plan of no session, or one that ends before it begins")
+	}
+	return nil
 }
 
 // Spend is the use of a grant that another process issued.
@@ -172,9 +207,12 @@ const SessionLife = 30 * 24 * time.Hour
 // Session is what is remembered between calls.
 type Session struct {
 	Owner   string // digest of the principal it is bound to, "" when it was never opened, or ended
+	Ended   string // digest of the principal it was bound to, who ended it; "" when nobody did, or its time is over
 	Labels  []string
-	Version int64 // moves when Labels grow
-	Calls   int64 // advisory
+	Plan    call.Plan
+	Version int64     // moves when Labels grow or Plan changes
+	Until   time.Time // when it ends to be Owner's; zero: never
+	Calls   int64     // advisory
 }
 
 // Admission is what one call needs from the state.

@@ -38,7 +38,7 @@ func pick[T any](o *operations, what string, of ...T) T { return rapid.SampledFr
 func (o *operations) draw() operation {
 	o.n++
 	ctx, now := context.Background(), o.now
-	switch pick(o, "operation", 0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 4, 5, 6, 7, 8, 9) {
+	switch pick(o, "operation", 0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10) {
 	case 0:
 		return o.admit()
 	case 1:
@@ -72,6 +72,7 @@ func (o *operations) draw() operation {
 		c := call.Change{Session: &call.SessionChange{ID: id, Owner: "p-alice"}}
 		if left := pick(o, "until", 0, 0, 1, time.Minute, time.Hour); left > 0 {
 			c.Session.Until = now.Add(left).UnixNano()
+			c.Session.Ended = pick(o, "ended", false, false, true)
 		}
 		return func(s state.Store) []any { return []any{told(s.Apply(ctx, c))} }
 	case 5:
@@ -108,6 +109,8 @@ func (o *operations) draw() operation {
 			r, err2 := s.Revoked(ctx, "p-bob")
 			return []any{e, r, told(err), told(err2)}
 		}
+	case 10:
+		return o.replan()
 	default:
 		return func(s state.Store) (out []any) {
 			for _, id := range o.ids {
@@ -117,6 +120,23 @@ func (o *operations) draw() operation {
 			list, err := s.Approvals(ctx, now)
 			return append(out, len(list), told(err))
 		}
+	}
+}
+
+func (o *operations) replan() operation {
+	ctx, now := context.Background(), o.now
+	task := func() string { return pick(o, "task", "a", "b", "c") }
+	r := state.Replan{
+		Now: now, Principal: pick(o, "who", "p-alice", "p-alice", "p-bob"), Session: pick(o, "session", "s", "s2", "so-1"),
+		Ends: now.Add(pick(o, "ends", 0, 1, time.Minute, time.Hour)),
+		Op: pick(o, "op", call.PlanOp{By: []call.Task{{ID: task(), Tools: []string{"ls"}}}}, call.PlanOp{By: []call.Task{{ID: task(), After: []string{task()}}}},
+			call.PlanOp{Task: task(), To: call.TaskActive}, call.PlanOp{Task: task(), To: call.TaskDone},
+			call.PlanOp{Task: task(), To: call.TaskReplaced, By: []call.Task{{ID: task()}}}),
+	}
+	return func(s state.Store) []any {
+		c, err := s.Replan(ctx, r)
+		was, err2 := s.Session(ctx, r.Session, now)
+		return []any{c, told(err), was, told(err2)}
 	}
 }
 
@@ -176,7 +196,7 @@ func (o *operations) admit() operation {
 // sentinels are the errors that mean something.
 var sentinels = []error{
 	state.ErrSessionChanged, state.ErrSessionForeign, state.ErrNoApproval, state.ErrTooManyPending, state.ErrTooManyKeys, state.ErrSpent,
-	state.ErrRevoked, state.ErrMayNotVote,
+	state.ErrRevoked, state.ErrMayNotVote, call.ErrTask, call.ErrNoTask, call.ErrTaskThere, call.ErrTaskStatus, call.ErrPlanFull,
 }
 
 // told is what an error says.

@@ -239,6 +239,9 @@ func (s *Store) Apply(ctx context.Context, c call.Change) error {
 	if err == nil && ans.status == "gone" {
 		return state.ErrNoApproval
 	}
+	if err == nil && c.Session != nil && c.Session.Ended {
+		s.recall(*c.Session, ans.now)
+	}
 	return err
 }
 

@@ -20,8 +20,8 @@
 // before. After a fail-over, a restart or a restore it is another: what was
 // acknowledged may be lost. Then a new epoch begins, in which nothing counts that people
 // were asked or that was granted before, and nothing is admitted before the nodes that
-// were there have put back what they know to be revoked, and the labels that they gave
-// sessions. A node that cannot be reached is waited for half a minute; a server that was
+// were there have put back what they know to be revoked, the labels and the plans that they
+// gave sessions, and which of these they ended. A node that cannot be reached is waited for half a minute; a server that was
 // emptied knows no nodes, and waits ten seconds for any.
 package redis
 
@@ -41,7 +41,6 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/rs/zerolog"
 
-	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/state"
 )
 
@@ -103,24 +102,26 @@ type Store struct {
 	queue queue
 	news  chan struct{} // somebody revoked something, perhaps
 
-	refreshing sync.Mutex // one at a time learns what is revoked
+	refreshing sync.Mutex      // one at a time learns what is revoked; protects the next two
+	left       []sessionChange // what the server is yet to be told of in leftIn
+	leftIn     int64           // an epoch
 
 	dials atomic.Int64 // connections that were tried
 
 	mu        sync.Mutex // protects the fields below
 	changed   chan struct{}
-	known     int64                         // the newest epoch seen
-	revoked   map[string]bool               // "p" + principal digest or "t" + tool name; never shrinks
-	sessions  map[string]call.SessionChange // labels that this node gave
-	asOf      version                       // of the server's revocations, when revoked was last compared
-	confirmed int64                         // the epoch in which the server was told everything that is revoked
-	recovered bool                          // the log's revocations are in revoked
-	open      []string                      // as Begin said
-	latest    time.Time                     // of the admissions; for tests alone
-	refuses   error                         // why nothing is answered, nil for no reason
-	final     bool                          // so for ever
-	waived    []string                      // what it goes without
-	examined  int64                         // dials when the server was last examined
+	known     int64           // the newest epoch seen
+	revoked   map[string]bool // "p" + principal digest or "t" + tool name; never shrinks
+	made      remembered      // what this node made of sessions
+	asOf      version         // of the server's revocations, when revoked was last compared
+	confirmed int64           // the epoch in which the server was told everything that is revoked
+	recovered bool            // the log's revocations are in revoked
+	open      []string        // as Begin said
+	latest    time.Time       // of the admissions; for tests alone
+	refuses   error           // why nothing is answered, nil for no reason
+	final     bool            // so for ever
+	waived    []string        // what it goes without
+	examined  int64           // dials when the server was last examined
 }
 
 // version says which revocations there are: more in those that are later in both.
@@ -142,7 +143,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		o: o, prefix: []string{"{" + o.Prefix + "}:"}, me: rand.Text(),
-		changed: make(chan struct{}), revoked: map[string]bool{}, sessions: map[string]call.SessionChange{}, news: make(chan struct{}, 1),
+		changed: make(chan struct{}), revoked: map[string]bool{}, made: newRemembered(), news: make(chan struct{}, 1),
 	}
 	s.queue.wake = make(chan struct{}, 1)
 	s.done, s.stop = context.WithCancel(context.Background())

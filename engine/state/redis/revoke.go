@@ -100,7 +100,7 @@ func (s *Store) relearn(ctx context.Context) error {
 			return nil
 		}
 		if s.begun() && (ans.status != "ok" || s.behind(ans.of.epoch)) {
-			if err := s.putBack(ctx); err != nil {
+			if err := s.putBack(ctx, ans.of.epoch); err != nil {
 				return err
 			}
 			confirm = ans.of.epoch

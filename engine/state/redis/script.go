@@ -25,6 +25,7 @@ var (
 	apply      = script("", "question", "keepsession", "apply")
 	recall     = script("flags=allow-oom", "keepsession", "recall")
 	session    = script("", "session")
+	replan     = script("", "replan")
 	refund     = script("", "giveback", "refund")
 	spend      = script("", "spend")
 	pend       = script("", "pend")

@@ -2,10 +2,13 @@ package redis
 
 import (
 	"context"
-	"maps"
+	"crypto/rand"
+	"errors"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/state"
@@ -18,85 +21,161 @@ type sessionRequest struct {
 
 // Session implements [state.Store].
 func (s *Store) Session(ctx context.Context, id string, now time.Time) (state.Session, error) {
-	if err := within(now); err != nil {
-		return state.Session{}, err
-	}
-	ans, err := s.run(ctx, session, &sessionRequest{request: request{at: now}, Session: id})
+	is, err := s.read(ctx, id, now)
 	if err != nil {
 		return state.Session{}, err
 	}
-	var (
-		out   state.Session
-		owner string
-		until int64
-	)
-	fields := ans.texts(0)
-	for i := 0; i+1 < len(fields); i += 2 {
-		name, value := fields[i], fields[i+1]
-		label, isLabel := strings.CutPrefix(name, "l:")
-		if name == "owner" {
-			owner = value
-			continue
+	out := state.Session{Version: is.Version, Calls: is.calls}
+	switch {
+	case is.Ended:
+		out.Ended = is.owner()
+	case is.owner() != "":
+		out.Owner = is.Owner
+		if is.Until != 0 {
+			out.Until = time.Unix(0, is.Until).UTC()
 		}
-		n, err := units(value)
-		switch {
-		case err != nil:
-			return state.Session{}, err
-		case name == "v":
-			out.Version = n
-		case name == "until":
-			until = n
-		case name == "calls":
-			out.Calls = n
-		case isLabel && ans.now.UnixNano() < n:
+	}
+	if out.Ended == "" {
+		out.Plan = is.plan()
+	}
+	for label, end := range is.Labels {
+		if is.now < end {
 			out.Labels = append(out.Labels, label)
 		}
 	}
 	slices.Sort(out.Labels)
-	if until == 0 || ans.now.UnixNano() < until {
-		out.Owner = owner
+	return out, nil
+}
+
+// known is a session as the server knows it at some time.
+type known struct {
+	call.SessionChange
+	calls int64
+	now   int64 // Unix ns
+}
+
+// owner is whose it is, or was before they ended it; "" for nobody's.
+func (k known) owner() string {
+	if k.Until != 0 && k.Until <= k.now {
+		return ""
+	}
+	return k.Owner
+}
+
+func (k known) plan() call.Plan {
+	if k.PlanUntil <= k.now {
+		return nil
+	}
+	return k.Plan
+}
+
+// read reads a session.
+func (s *Store) read(ctx context.Context, id string, now time.Time) (known, error) {
+	if err := within(now); err != nil {
+		return known{}, err
+	}
+	ans, err := s.run(ctx, session, &sessionRequest{request: request{at: now}, Session: id})
+	if err != nil {
+		return known{}, err
+	}
+	out := known{SessionChange: call.SessionChange{ID: id, Labels: call.Times{}}, now: ans.now.UnixNano()}
+	fields := ans.texts(0)
+	for i := 0; i+1 < len(fields); i += 2 {
+		name, value := fields[i], fields[i+1]
+		switch name {
+		case "owner":
+			out.Owner = value
+			continue
+		case "plan":
+			if err := json.Unmarshal([]byte(value), &out.Plan); err != nil {
+				return known{}, errors.New("redis: a plan that is none")
+			}
+			continue
+		}
+		n, err := units(value)
+		if err != nil {
+			return known{}, err
+		}
+		switch label, isLabel := strings.CutPrefix(name, "l:"); {
+		case name == "v":
+			out.Version = n
+		case name == "until":
+			out.Until = n
+		case name == "ended":
+			out.Ended = true
+		case name == "calls":
+			out.calls = n
+		case name == "pv":
+			out.PlanVersion = n
+		case name == "pe":
+			out.PlanUntil = n
+		case isLabel:
+			out.Labels[label] = n
+		}
 	}
 	return out, nil
 }
 
-const (
-	// recalled bounds the sessions whose labels a node remembers, to put them back. Of
-	// more than that it remembers some.
-	recalled = 1 << 16
-
-	// recallBatch is how many sessions are put back by one script.
-	recallBatch = 256
-)
-
-// recall remembers labels that this node has given a session.
-func (s *Store) recall(c call.SessionChange, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	is, ok := s.sessions[c.ID]
-	if !ok && len(s.sessions) >= recalled {
-		maps.DeleteFunc(s.sessions, func(_ string, c call.SessionChange) bool { return over(c, now) })
-		if len(s.sessions) >= recalled {
-			return
-		}
-	}
-	if !ok {
-		is = call.SessionChange{ID: c.ID, Labels: call.Times{}}
-	}
-	is.Owner, is.Version, is.Until = max(is.Owner, c.Owner), max(is.Version, c.Version), max(is.Until, c.Until)
-	for label, end := range c.Labels {
-		is.Labels[label] = max(is.Labels[label], end)
-	}
-	s.sessions[c.ID] = is
+type replanRequest struct {
+	request
+	Session   string `json:"session"`
+	Principal string `json:"principal"`
+	Nonce     string `json:"nonce"` // of this request, however often it is sent
+	Keep      string `json:"keep"`  // for how long it may be sent again, in ms
+	Was       string `json:"was"`   // version of the plan that it replaces
+	Text      string `json:"text"`
+	Ends      string `json:"ends"`
 }
 
-// over reports whether all labels have left the session by then.
-func over(c call.SessionChange, now time.Time) bool {
-	for _, end := range c.Labels {
-		if now.UnixNano() < end {
-			return false
-		}
+// Replan implements [state.Store]. What becomes of the plan is worked out here; the
+// script puts it in place if it still replaces the plan that was read.
+func (s *Store) Replan(ctx context.Context, r state.Replan) (call.Change, error) {
+	if err := errors.Join(within(r.Now), within(r.Ends), r.Check()); err != nil {
+		return call.Change{}, err
 	}
-	return true
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	for range plans {
+		is, err := s.read(ctx, r.Session, r.Now)
+		if err != nil {
+			return call.Change{}, err
+		}
+		c := call.SessionChange{ID: r.Session, Owner: is.owner()}
+		if c.Owner != "" {
+			c.Until = is.Until
+		}
+		if c.Owner != "" && (c.Owner != r.Principal || is.Ended) {
+			return call.Change{}, state.ErrSessionForeign
+		}
+		if c.Plan, err = is.plan().Change(r.Op); err != nil {
+			return call.Change{}, err
+		}
+		text, err := json.Marshal(c.Plan)
+		if err != nil {
+			return call.Change{}, err
+		}
+		c.PlanUntil = r.Until(is.PlanUntil, c.Until)
+		ans, err := s.run(ctx, replan, &replanRequest{
+			request: request{at: r.Now}, Session: r.Session, Principal: r.Principal, Nonce: rand.Text(),
+			Keep: decimal((s.o.Timeout + time.Minute).Milliseconds()),
+			Was:  decimal(is.PlanVersion), Text: string(text), Ends: fixed(c.PlanUntil),
+		})
+		switch {
+		case err != nil:
+			return call.Change{}, err
+		case ans.status == "moved":
+			continue
+		case ans.status == "foreign":
+			return call.Change{}, state.ErrSessionForeign
+		}
+		if c.Version, err = units(ans.text(0)); err != nil {
+			return call.Change{}, err
+		}
+		c.PlanVersion = c.Version
+		s.recall(c, ans.now)
+		return call.Change{Session: &c}, nil
+	}
+	return call.Change{}, errors.New("redis: the plan changes faster than this changes it")
 }
 
 type recallRequest struct {
@@ -110,14 +189,21 @@ type sessionChange struct {
 	Owner   string            `json:"owner"`
 	Version string            `json:"version"`
 	Until   string            `json:"until"`
+	Ended   bool              `json:"ended,omitzero"`
 	Labels  map[string]string `json:"labels"`
-	Grow    bool              `json:"grow,omitzero"` // the version moves when there are more labels then
+	Grow    bool              `json:"grow,omitzero"` // the version moves when there are more labels then, or a later plan
+	Text    string            `json:"text"`          // of the plan
+	Made    string            `json:"made"`          // version of the plan
+	Ends    string            `json:"ends"`          // when the plan does; "" for none
 }
 
 func changeOf(c call.SessionChange) sessionChange {
-	out := sessionChange{Session: c.ID, Owner: c.Owner, Version: decimal(c.Version), Labels: map[string]string{}}
+	out := sessionChange{Session: c.ID, Owner: c.Owner, Version: decimal(c.Version), Ended: c.Ended, Labels: map[string]string{}}
 	if c.Until != 0 {
 		out.Until = fixed(c.Until)
+	}
+	if text, err := json.Marshal(c.Plan); err == nil && c.PlanUntil != 0 { // names and statuses always have a JSON form
+		out.Text, out.Made, out.Ends = string(text), decimal(c.PlanVersion), fixed(c.PlanUntil)
 	}
 	for label, end := range c.Labels {
 		out.Labels[label] = fixed(end)
@@ -125,20 +211,24 @@ func changeOf(c call.SessionChange) sessionChange {
 	return out
 }
 
-// putBack tells the server which labels this node has given sessions.
-func (s *Store) putBack(ctx context.Context) error {
-	s.mu.Lock()
-	list := make([]sessionChange, 0, len(s.sessions))
-	for _, c := range s.sessions {
-		change := changeOf(c)
-		change.Grow = true
-		list = append(list, change)
+// putBack tells the server what this node has made of sessions. When there is no time for
+// all, the next one in that epoch tells the rest. It must be called with refreshing held.
+func (s *Store) putBack(ctx context.Context, epoch int64) error {
+	if s.left == nil || s.leftIn != epoch {
+		s.mu.Lock()
+		s.left, s.leftIn = s.made.changes(), epoch
+		s.mu.Unlock()
 	}
-	s.mu.Unlock()
-	for batch := range slices.Chunk(list, recallBatch) {
-		if _, err := s.once(ctx, recall, &recallRequest{Sessions: batch}); err != nil {
+	for len(s.left) > 0 {
+		n := min(len(s.left), recallBatch)
+		once, cancel := context.WithTimeout(ctx, s.o.Timeout)
+		_, err := s.once(once, recall, &recallRequest{Sessions: s.left[:n]})
+		cancel()
+		if err != nil {
 			return err
 		}
+		s.left = s.left[n:]
 	}
+	s.left = nil
 	return nil
 }

@@ -203,7 +203,10 @@ func (s *Store) Recover(ctx context.Context, r state.Recovery) (released []strin
 	s.mu.Lock()
 	s.recovered = true
 	s.mu.Unlock()
+	s.refreshing.Lock()
+	err = s.putBack(ctx, ans.of.epoch) // for as long as it takes: without it there is no start
+	s.refreshing.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
-	return req.Released, errors.Join(s.putBack(ctx), s.refresh(ctx))
+	return req.Released, errors.Join(err, s.refresh(ctx))
 }

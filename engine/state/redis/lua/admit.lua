@@ -12,12 +12,12 @@ elseif done then
 end
 
 local s = P .. 's:' .. a.session
-local was = call('HMGET', s, 'owner', 'v', 'until')
+local was = call('HMGET', s, 'owner', 'v', 'until', 'ended')
 local owner, version, ends = was[1] or '', was[2] or '0', was[3] or ''
 if ends ~= '' and ends <= now then
   owner, ends = '', ''
 end
-if owner ~= '' and owner ~= a.principal then
+if owner ~= '' and (owner ~= a.principal or was[4]) then
   return answer('foreign')
 elseif version ~= a.version then
   return answer('changed')
