@@ -5,4 +5,4 @@ package hostfx
 import "golang.org/x/sys/unix"
 
 // filterProgram is nil on processors that it was not written for.
-func filterProgram() []unix.SockFilter { return nil }
+func filterProgram(bool) []unix.SockFilter { return nil }

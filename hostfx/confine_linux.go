@@ -20,7 +20,7 @@ var kernelConfines = sync.OnceValue(func() confinement {
 	}
 	action := uint32(unix.SECCOMP_RET_ERRNO)
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
-	c.filter = errno == 0 && len(filterProgram()) > 0
+	c.filter = errno == 0 && len(filterProgram(false)) > 0
 	return c
 })
 
@@ -61,6 +61,17 @@ func newRuleset(of rulesetOf) (ruleset, error) {
 func (r ruleset) allow(fd int, rights uint64) error {
 	a := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
 	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(r.fd), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&a)), 0, 0, 0)
+	if errno != 0 {
+		return os.NewSyscallError("landlock_add_rule", errno)
+	}
+	return nil
+}
+
+// allowPort allows what may be done to one port of TCP.
+func (r ruleset) allowPort(port int, rights uint64) error {
+	const netPort = 2 // LANDLOCK_RULE_NET_PORT of linux/landlock.h, which x/sys does not have
+	a := struct{ rights, port uint64 }{rights, uint64(port)}
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(r.fd), netPort, uintptr(unsafe.Pointer(&a)), 0, 0, 0)
 	if errno != 0 {
 		return os.NewSyscallError("landlock_add_rule", errno)
 	}

@@ -21,8 +21,6 @@ var landlockFiles = []struct {
 	{5, unix.LANDLOCK_ACCESS_FS_IOCTL_DEV},
 }
 
-const abiNetwork = 4
-
 const (
 	startsPrograms = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_EXECUTE
 	readsFile      = unix.LANDLOCK_ACCESS_FS_READ_FILE
@@ -87,6 +85,14 @@ func (o orders) confineFiles() error {
 		errs = append(errs, r.allowName(s.name, s.rights&of.files))
 	}
 	errs = append(errs, r.allow(fdCommand, (unix.LANDLOCK_ACCESS_FS_READ_FILE|unix.LANDLOCK_ACCESS_FS_EXECUTE)))
+	if o.Private {
+		errs = append(errs, r.allow(fdDir, unix.LANDLOCK_ACCESS_FS_READ_DIR))
+	}
+	if of.network != 0 {
+		for _, p := range o.Ports {
+			errs = append(errs, r.allowPort(p, unix.LANDLOCK_ACCESS_NET_CONNECT_TCP))
+		}
+	}
 	for i, rights := range o.Granted {
 		if rights &= of.files; rights != 0 { // no rights at all make no rule
 			errs = append(errs, r.allow(fdGranted+i, rights))
@@ -122,5 +128,5 @@ func (o orders) confineCalls() error {
 	if !o.Filter {
 		return nil
 	}
-	return filterCalls(filterProgram())
+	return filterCalls(filterProgram(len(o.Ports) > 0))
 }

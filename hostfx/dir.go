@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -39,6 +40,7 @@ type Dir struct {
 	name  string
 	modes Modes
 	self  *Folder
+	spot  spot // where it is for the journal; zero in a call that has none
 }
 
 // Handle is an open [*File] or [*Folder].
@@ -50,6 +52,12 @@ type Handle interface {
 // Name is the path by which tools and guests know the directory:
 // /<root>/<granted path>.
 func (d *Dir) Name() string { return d.name }
+
+// root is the name of the root that it is in.
+func (d *Dir) root() string {
+	root, _, _ := strings.Cut(d.name[len("/"):], "/")
+	return root
+}
 
 // Modes are what the grant lets the call do in it.
 func (d *Dir) Modes() Modes { return d.modes }
@@ -73,6 +81,11 @@ func (d *Dir) Folder() *Folder { return d.self }
 // note records an effect that did not happen, and returns why. It must be
 // called with life held.
 func (d *Dir) note(kind, target string, err error) error {
+	return d.noteSince(d.fx.now(), kind, target, err)
+}
+
+// noteSince is note for what was tried, and not only refused.
+func (d *Dir) noteSince(began time.Time, kind, target string, err error) error {
 	code := failed
 	switch {
 	case errors.Is(err, errOutside):
@@ -86,7 +99,7 @@ func (d *Dir) note(kind, target string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		code = notFound
 	}
-	d.fx.log.add(kind, d.name, target, code)
+	d.fx.log.add(kind, d.name, target, code).lasted(d.fx.since(began))
 	return bad(kind, target, err)
 }
 
@@ -99,12 +112,23 @@ func bad(kind, target string, err error) error {
 }
 
 // within is the name of what rel means, relative to a directory of that name or
-// absolute.
+// absolute. A ".." after another component stays: if that is a link, it does not lead
+// back to where the link is.
 func within(name, rel string) string {
 	if path.IsAbs(rel) {
 		return path.Clean(rel)
 	}
-	return path.Join(name, rel)
+	down := false
+	for part := range strings.SplitSeq(rel, "/") {
+		switch {
+		case part == "" || part == ".":
+		case part == ".." && !down: // refused
+			name = path.Dir(name)
+		default:
+			name, down = strings.TrimSuffix(name, "/")+"/"+part, true
+		}
+	}
+	return name
 }
 
 // checked says why no file can be called rel. Nothing was asked of the file

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/callgate/callgate/engine/call"
 	"github.com/callgate/callgate/engine/grant"
@@ -69,7 +70,10 @@ type Effects struct {
 	dirs []*Dir
 	log  effectLog
 
+	session Session
+	caller  *caller // of processes, nil for none
 	host    *Host
+	now     func() time.Time // the host's
 	caps    call.Caps
 	secrets map[string]credential // name -> what the http entries name
 	budget  budget
@@ -77,6 +81,7 @@ type Effects struct {
 	lines   lines
 	quota   quota
 	depends preconditions
+	edits   *edits // nil if no workspace is granted
 
 	ctx    context.Context // the call's: ends requests, whatever context the tool gives them
 	cancel context.CancelFunc
@@ -95,7 +100,7 @@ func newEffects(ctx context.Context, h *Host, g grant.Grant, caps call.Caps) *Ef
 	b := caps.Bounds
 	ctx, cancel := context.WithTimeout(ctx, b.Timeout())
 	return &Effects{
-		g: g, host: h, caps: caps, ctx: ctx, cancel: cancel, depends: preconditions{list: g.Preconditions()},
+		g: g, host: h, now: h.clock(), caps: caps, ctx: ctx, cancel: cancel, depends: preconditions{list: g.Preconditions()},
 		budget:  budget{calls: or(b.Calls, math.MaxInt64), sends: b.HTTP(), receipt: b.HTTP()},
 		lines:   lines{left: or(b.LogBytes, defaultLogBytes)},
 		quota:   quota{bytes: or(b.WriteBytes, defaultWriteBytes), entries: maxEntries},
@@ -162,11 +167,11 @@ func (fx *Effects) drop(h io.Closer) {
 // happened in order. No effect is possible afterwards. Further calls return the
 // same.
 //
-// At most 1,000 effects are listed (500 that went well and 100 of each other
-// code, so that a flood of one cannot hide another). The rest are one last
-// entry without a kind and with the code "more", whose Count says how many and
-// Bytes what they moved together. The lines of a code that were logged are one
-// effect from the start, with their Count.
+// Listed are 500 effects that went well and 100 of each other code, and however many
+// they are the first 3 of each kind and code, so that a flood of one cannot hide
+// another. The rest are one last entry without a kind and with the code "more", whose
+// Count says how many and its other numbers what they come to together. The lines of a
+// code that were logged are one effect from the start, with their Count.
 func (fx *Effects) Close() []call.Effect {
 	fx.cancel()
 	fx.life.Lock()
@@ -177,6 +182,8 @@ func (fx *Effects) Close() []call.Effect {
 			h.(interface{ end() error }).end()
 		}
 		fx.handles, fx.secrets = nil, nil
+		fx.caller.leave()
+		fx.endJournal()
 		for _, d := range fx.dirs {
 			d.self.end()
 		}

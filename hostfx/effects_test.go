@@ -22,7 +22,11 @@ import (
 const within = "/docs/reports"
 
 func effect(kind, target, code string, bytes int64) call.Effect {
-	return call.Effect{Kind: kind, Within: within, Target: target, Code: code, Bytes: bytes}
+	e := call.Effect{Kind: kind, Within: within, Target: target, Code: code, BytesIn: bytes}
+	if kind == "fs.write" || kind == "fs.append" {
+		e.BytesIn, e.BytesOut = 0, bytes
+	}
+	return e
 }
 
 func TestReadFile(t *testing.T) { both(t, testReadFile) }
@@ -65,7 +69,7 @@ func testReadFile(t *testing.T) {
 			if !is(err, tt.err) || string(got) != tt.text {
 				t.Errorf("ReadFile() = %q, %v, want %q, %v", got, err, tt.text, tt.err)
 			}
-			if d := cmp.Diff(tt.want, fx.Close(), cmpopts.EquateEmpty()); d != "" {
+			if d := cmp.Diff(tt.want, happened(t, fx.Close()), cmpopts.EquateEmpty()); d != "" {
 				t.Errorf("effects (-want +got):\n%s", d)
 			}
 		})
@@ -179,7 +183,7 @@ func testList(t *testing.T) {
 		effect("fs.list", "/docs/reports/a.txt", "error", 0),
 		{Kind: "fs.list", Target: "/docs", Code: "refused"},
 	}
-	if d := cmp.Diff(want, fx.Close()); d != "" {
+	if d := cmp.Diff(want, happened(t, fx.Close())); d != "" {
 		t.Errorf("effects (-want +got):\n%s", d)
 	}
 }
@@ -201,7 +205,7 @@ func testStat(t *testing.T) {
 		t.Errorf("Stat(out) = %v", err)
 	}
 	want := []call.Effect{effect("fs.stat", "/docs/reports/out", "refused", 0)}
-	if d := cmp.Diff(want, fx.Close()); d != "" {
+	if d := cmp.Diff(want, happened(t, fx.Close())); d != "" {
 		t.Errorf("only the escape is an effect (-want +got):\n%s", d)
 	}
 }
@@ -289,7 +293,7 @@ func testFile(t *testing.T) {
 		t.Errorf("Stat() = %v, %v", i, err)
 	}
 	want := []call.Effect{effect("fs.read", "/docs/reports/a.txt", "ok", 4)}
-	if d := cmp.Diff(want, fx.Close()); d != "" {
+	if d := cmp.Diff(want, happened(t, fx.Close())); d != "" {
 		t.Errorf("effects (-want +got):\n%s", d)
 	}
 }
@@ -331,7 +335,7 @@ func testNothingAfterTheCall(t *testing.T) {
 			}
 			want := []call.Effect{effect("fs.read", "/docs/reports/a.txt", "ok", 0)}
 			for range 2 {
-				if d := cmp.Diff(want, fx.Close()); d != "" {
+				if d := cmp.Diff(want, happened(t, fx.Close())); d != "" {
 					t.Errorf("effects (-want +got):\n%s", d)
 				}
 			}
@@ -390,8 +394,8 @@ func TestEffectsAreBounded(t *testing.T) {
 	if d := cmp.Diff(map[string]int{"ok": 500, "not_found": 100, "refused": 1, "more": 1}, count); d != "" {
 		t.Errorf("codes (-want +got):\n%s", d)
 	}
-	want := call.Effect{Code: "more", Bytes: 1000 * 5, Count: 2400}
-	if d := cmp.Diff(want, got[len(got)-1]); d != "" {
+	want := []call.Effect{{Code: "more", BytesIn: 1000 * 5, Count: 2400}}
+	if d := cmp.Diff(want, happened(t, got[len(got)-1:])); d != "" {
 		t.Errorf("last effect (-want +got):\n%s", d)
 	}
 }
@@ -405,45 +409,4 @@ func TestReadFileBound(t *testing.T) {
 	if b, err := fx.ReadFile("/docs/reports/big"); err == nil {
 		t.Errorf("read %d bytes", len(b))
 	}
-}
-
-func FuzzGuestPath(f *testing.F) {
-	for _, p := range []string{"a.txt", "sub/../a.txt", "out", "updir/secret.txt", "../secret.txt", "/etc/passwd", "absolute", "sub/../../secret.txt", "updir/../updir/./secret.txt", "\x00", "fifo", "in/", "//..//secret.txt", "."} {
-		f.Add(p)
-	}
-	dir := tree(f)
-	h := host(f, dir)
-	f.Fuzz(func(t *testing.T, p string) {
-		fx, err := h.Open(t.Context(), mint(t, call.Caps{FS: []call.FS{{Root: "docs", Path: "reports", Modes: []string{"read", "list"}}}}))
-		must(t, err)
-		defer fx.Close()
-		for _, name := range []string{p, "/docs/reports/" + p, "/docs/reports" + p} {
-			if b, err := fx.ReadFile(name); err == nil && string(b) == canary {
-				t.Fatalf("ReadFile(%q) left the granted folder", name)
-			}
-			_, _ = fx.List(name)
-			_, _ = fx.Stat(name)
-		}
-		d := fx.Dirs()[0]
-		if _, err := d.Folder().StatAt(p); err != nil && errors.Is(err, hostfx.ErrClosed) {
-			t.Fatal(err)
-		}
-		h, err := d.Folder().Open(p, hostfx.OpenOptions{})
-		if err != nil {
-			return
-		}
-		if file, ok := h.(*hostfx.File); ok {
-			if b, _ := io.ReadAll(file); string(b) == canary {
-				t.Fatalf("Open(%q) left the granted folder", p)
-			}
-		}
-		if folder, ok := h.(*hostfx.Folder); ok {
-			entries, _ := folder.Next(100)
-			for _, e := range entries {
-				if e.Name() == "secret.txt" {
-					t.Fatalf("Open(%q) listed outside the granted folder", p)
-				}
-			}
-		}
-	})
 }

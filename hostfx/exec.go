@@ -1,12 +1,16 @@
 package hostfx
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/callgate/callgate/engine/call"
 )
@@ -43,8 +47,16 @@ var ErrEnded = errors.New("the command was ended")
 type Command struct {
 	Path  string   // absolute, as the grant has it
 	Args  []string // without the command itself; passed as they are, never through a shell
+	Env   []string // of its environment, NAME=value, each as the grant has it
+	Ports []int    // that it may connect to over TCP, each in the grant
 	Dir   string   // where it runs: /<root>/<granted path>/x; "" for an empty directory of its own
 	Stdin []byte   // all that it can read there; nil for nothing
+}
+
+// clone is what is checked and then run, whatever becomes of c.
+func (c Command) clone() Command {
+	c.Args, c.Env, c.Ports, c.Stdin = slices.Clone(c.Args), slices.Clone(c.Env), slices.Clone(c.Ports), bytes.Clone(c.Stdin)
+	return c
 }
 
 // Ran is what a command did that ended by itself, well or not.
@@ -56,14 +68,16 @@ type Ran struct {
 }
 
 // Run runs one command and waits for its end. The command must be in the grant by its
-// very path, and its arguments must match the grant's patterns for it, one by one.
+// very path, its arguments must match the grant's patterns for it, one by one, and the
+// same entry must have all of its environment and ports.
 //
 // The path is followed once, and the file that was looked at there is the one that
 // runs. Links in it are the operator's own, as in [Root]. A file inside a granted
 // directory in which the call may write or remove does not run.
 //
 // The command has nothing of this process: no descriptors (but a script has its own
-// file's), no terminal, and of the environment LANG=C alone. It can write where the grant lets the call write, and
+// file's), no terminal, and nothing of its environment. Its own is what Env says, and
+// LANG=C if that says no LANG. It can write where the grant lets the call write, and
 // nowhere else. What it starts ends with it, and so does everything with the call, with
 // this process, with ctx, and with more than 128 processes at once. What it prints is
 // at most the grant's output_bytes (1 MiB unless it says), stdout and stderr together.
@@ -71,11 +85,14 @@ type Ran struct {
 // they may.
 //
 // On Linux it is confined to the granted directories, in their modes, and to reading
-// and starting what is in /usr, /bin, /sbin and /lib. It has no network and no
-// sockets but pairs of them, signals no processes outside, sees nothing of /proc, gains
+// and starting what is in /usr, /bin, /sbin and /lib. It has no network, but what Ports
+// are, and no sockets else but connected pairs of them. The kernel knows ports and no
+// addresses: the command reaches every host of the network on these ports, this machine
+// and what serves metadata to it included. It cannot ask for names, listen, or use
+// anything but TCP. It signals no processes outside, reads nothing of /proc, gains
 // no privileges, and has none of root's. The mode append gives it nothing, since the
 // kernel cannot hold it to that. Modes, owners, times and attributes of files are not its
-// to change, nor links, FIFOs and devices to make. Elsewhere there is no confinement
+// to change, nor links, FIFOs, devices and files that run as their owner to make. Elsewhere there is no confinement
 // and so no command.
 //
 // It is the effect exec, with the command's path as Within and Target, and the bytes
@@ -87,17 +104,19 @@ type Ran struct {
 // [ErrNotGranted], also for a command that is no regular file or not executable, for a
 // directory that is not within the grant, and when no calls are left;
 // [ErrTooLarge] for arguments of more than 128 KiB and for too much output, of which
-// nothing is returned then; [ErrChanged]; [ErrTooManyOpen]; [ErrEnded]; or one that says
-// why the command could not be started.
+// nothing is returned then; [ErrChanged]; [ErrTooManyOpen]; [ErrEnded]; in a [Workspace]
+// [ErrQuota], when there is more that the command may change than the journal takes; or
+// one that says why the command could not be started.
 func (fx *Effects) Run(ctx context.Context, c Command) (*Ran, error) {
 	fx.life.RLock()
 	defer fx.life.RUnlock()
 	if err := fx.gone(); err != nil {
 		return nil, err
 	}
-	x := &execution{fx: fx, Command: c}
+	x, began := &execution{fx: fx, Command: c.clone()}, fx.now()
 	ran, err := x.do(ctx)
-	fx.log.addExec(x, execCode(ran, err))
+	x.took = fx.since(began)
+	fx.log.addExec("exec", x, execCode(ran, err))
 	if err != nil {
 		return nil, err
 	}
@@ -110,13 +129,50 @@ type execution struct {
 	fx      *Effects
 	granted string // the command, once it is granted
 	level   string // once it is confined
-	moved   int64  // bytes of stdin and of what it printed
+	in, out int64  // bytes that it printed, and of stdin
+	took    time.Duration
 }
 
 // do must be called with life held.
 func (x *execution) do(ctx context.Context) (*Ran, error) {
-	if !x.allowed() {
-		return nil, ErrNotGranted
+	if err := x.admit(); err != nil {
+		return nil, err
+	}
+	if !x.fx.keep(x) {
+		return nil, ErrTooManyOpen
+	}
+	defer x.fx.drop(x)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(x.fx.ctx, func() { cancel(context.Cause(x.fx.ctx)) })()
+	left := maxExecTime
+	if at, ok := x.fx.ctx.Deadline(); ok {
+		left = max(time.Until(at), 0)
+	}
+	out := &printed{left: x.fx.caps.Bounds.Output(), over: func() { cancel(ErrTooLarge) }}
+	r, err := x.begin(ctx, out, left)
+	if err != nil {
+		return nil, err
+	}
+	ran, err := r.wait()
+	x.in = out.count()
+	if errors.Is(err, errNotBegun) {
+		x.level = ""
+	}
+	if err != nil {
+		return nil, err
+	}
+	ran.Stdout, ran.Stderr = out.take()
+	return ran, nil
+}
+
+// maxExecTime is more than any grant has.
+const maxExecTime = 24 * time.Hour
+
+// admit checks all that can be said before there is a process.
+func (x *execution) admit() error {
+	if !x.fx.allowsCommand(x.Command) {
+		return ErrNotGranted
 	}
 	x.granted = x.Path
 	size := 0
@@ -124,24 +180,23 @@ func (x *execution) do(ctx context.Context) (*Ran, error) {
 		size += len(a) + 1
 	}
 	if size > maxArgv {
-		return nil, fmt.Errorf("%w: arguments of more than %d bytes", ErrTooLarge, maxArgv)
+		return fmt.Errorf("%w: arguments of more than %d bytes", ErrTooLarge, maxArgv)
 	}
 	if err := x.fx.unchanged(); err != nil {
-		return nil, err
+		return err
 	}
 	if !x.fx.budget.call() {
-		return nil, fmt.Errorf("%w: no calls are left", ErrNotGranted)
+		return fmt.Errorf("%w: no calls are left", ErrNotGranted)
 	}
-	if !x.fx.keep(x) {
-		return nil, ErrTooManyOpen
-	}
-	defer x.fx.drop(x)
-	return x.run(ctx)
+	return x.fx.journalTrees()
 }
 
-func (x *execution) allowed() bool {
-	return path.IsAbs(x.Path) && path.Clean(x.Path) == x.Path && !strings.ContainsRune(x.Path, 0) && len(x.Path) <= maxPath &&
-		x.fx.caps.Allows(call.Op{Kind: call.OpExec, Command: x.Path, Argv: x.Args})
+// would is how far the kernel is going to hold it.
+func (x *execution) would() string { return x.fx.host.exec.kernel().levelWith(len(x.Ports) > 0) }
+
+func (fx *Effects) allowsCommand(c Command) bool {
+	return path.IsAbs(c.Path) && path.Clean(c.Path) == c.Path && !strings.ContainsRune(c.Path, 0) && len(c.Path) <= maxPath &&
+		fx.caps.Allows(call.Op{Kind: call.OpExec, Command: c.Path, Argv: c.Args, Env: c.Env, Ports: c.Ports, Enforcement: fx.host.commands().kernel().levelWith(len(c.Ports) > 0)})
 }
 
 // Close and end are for the list of open handles. They do nothing: a command ends
@@ -155,7 +210,7 @@ func execCode(ran *Ran, err error) string {
 		return ok
 	case errors.Is(err, ErrNotGranted):
 		return refused
-	case errors.Is(err, ErrTooLarge):
+	case errors.Is(err, ErrTooLarge), errors.Is(err, ErrQuota):
 		return overCap
 	case errors.Is(err, ErrChanged):
 		return changed
@@ -165,14 +220,64 @@ func execCode(ran *Ran, err error) string {
 	return failed
 }
 
-func (l *effectLog) addExec(x *execution, code string) {
-	e := l.add("exec", x.granted, x.Path, code)
-	e.bytes.Add(x.moved)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if e != l.rest {
-		e.effect.Enforcement = x.level
+func (l *effectLog) addExec(kind string, x *execution, code string) {
+	e := l.record(call.Effect{Kind: kind, Within: x.granted, Target: x.Path, Code: code, Enforcement: x.level})
+	e.in.Add(x.in)
+	e.out.Add(x.out)
+	e.lasted(x.took)
+}
+
+// errNotBegun says that a command did not become what was asked for.
+var errNotBegun = errors.New("the command cannot start")
+
+// printed is what a command printed, to stdout and to stderr.
+type printed struct {
+	over func() // is called once there is more than there may be
+
+	mu   sync.Mutex // protects the fields below
+	left int64      // bytes that there is room for
+	all  int64      // bytes that came
+	full bool
+	kept [2][]byte
+}
+
+// printing is one of the two.
+type printing struct {
+	p      *printed
+	stream int
+}
+
+func (w printing) Write(b []byte) (int, error) {
+	w.p.mu.Lock()
+	defer w.p.mu.Unlock()
+	w.p.all += int64(len(b))
+	if w.p.full {
+		return len(b), nil
 	}
+	fits := min(int64(len(b)), w.p.left)
+	w.p.left -= fits
+	w.p.kept[w.stream] = append(w.p.kept[w.stream], b[:fits]...)
+	if int(fits) < len(b) {
+		w.p.full = true
+		w.p.over()
+	}
+	return len(b), nil
+}
+
+func (p *printed) count() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.all
+}
+
+// take returns what is there, which makes room for more.
+func (p *printed) take() (stdout, stderr []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	stdout, stderr = p.kept[0], p.kept[1]
+	p.left += int64(len(stdout) + len(stderr))
+	p.kept = [2][]byte{}
+	return stdout, stderr
 }
 
 // commands is what a Host knows about running them.
@@ -188,6 +293,17 @@ type confinement struct {
 	filter bool // of system calls
 }
 
+// ports reports whether it keeps a command to its ports.
+func (c confinement) ports() bool { return c.abi >= abiNetwork && c.filter }
+
+// levelWith is the level of a command that has ports, or has none.
+func (c confinement) levelWith(ports bool) string {
+	if ports && !c.ports() {
+		return Unavailable
+	}
+	return c.level()
+}
+
 func (c confinement) level() string {
 	switch {
 	case c.abi >= abiScope && c.filter:
@@ -201,6 +317,9 @@ func (c confinement) level() string {
 // abiScope is the first of Landlock's ABIs that keeps signals and abstract sockets
 // within, Linux 6.12.
 const abiScope = 6
+
+// abiNetwork is the first that knows ports, Linux 6.7.
+const abiNetwork = 4
 
 var levels = map[string]int{Unavailable: 0, Partial: 1, Enforced: 2}
 
@@ -226,17 +345,19 @@ func (h *Host) commands() commands {
 	return h.exec
 }
 
-// ready says why commands cannot run here as the operator demands.
-func (c commands) ready() error {
+// ready says why commands of the entry cannot run here as it and the operator demand.
+func (c commands) ready(e call.Exec) error {
 	unconfined := func(why string) error { return &call.Error{Code: call.CodeExecUnconfined, Detail: why} }
-	has := c.kernel().level()
+	has := c.kernel().levelWith(len(e.Ports) > 0)
 	switch {
 	case !execHere:
 		return unconfined("commands run on Linux only")
 	case c.demand == "":
 		return unconfined("there is no host to run commands on")
 	case levels[has] < levels[c.demand]:
-		return unconfined(fmt.Sprintf("the kernel's confinement is %s, and the operator demands %s", has, c.demand))
+		return unconfined(fmt.Sprintf("the kernel's confinement of such commands is %s, and the operator demands %s", has, c.demand))
+	case !e.EnforcedAs(has):
+		return unconfined(fmt.Sprintf("the kernel's confinement of such commands is %s, and the grant demands %s", has, e.Enforcement))
 	case c.launcher == "" && !mainCalled.Load():
 		return unconfined("the program does not call hostfx.Main first in its main function, and no other is named as Launcher")
 	}

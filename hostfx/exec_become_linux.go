@@ -30,12 +30,15 @@ func becomeCommand() error {
 		{"limits", o.limit},
 		{"system calls", o.confineCalls},
 	}
+	// When memory is short, it is the first to go, and not what keeps it. Nothing else
+	// depends on that.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	for _, s := range steps {
 		if err := s.do(); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	err = syscall.Exec("/proc/self/fd/"+strconv.Itoa(fdCommand), o.Argv, []string{"LANG=C"})
+	err = syscall.Exec("/proc/self/fd/"+strconv.Itoa(fdCommand), o.Argv, o.Env)
 	return fmt.Errorf("execute: %w", err)
 }
 

@@ -34,7 +34,12 @@ func TestCommandsAreConfined(t *testing.T) {
 	abstract, err := net.Listen("unix", "@callgate-test-"+strconv.Itoa(os.Getpid()))
 	must(t, err)
 	defer abstract.Close()
-	self := strconv.Itoa(os.Getpid())
+	datagrams := filepath.Join(s.outside, "datagrams")
+	receiving, err := net.ListenPacket("unixgram", datagrams)
+	must(t, err)
+	defer receiving.Close()
+	number := strconv.Itoa
+	self := number(os.Getpid())
 	secret, probeCopy := s.outside+"/secret.txt", filepath.Join(s.root, "work/probe")
 	text, err := os.ReadFile(probe(t))
 	must(t, err)
@@ -62,17 +67,30 @@ func TestCommandsAreConfined(t *testing.T) {
 		{name: "move in", args: []string{"rename", s.outside + "/in.txt", s.root + "/work/in.txt"}, landlock: denied},
 		{name: "make a link", args: []string{"symlink", s.root + "/work/link"}, landlock: denied},
 		{name: "make a FIFO", args: []string{"fifo", s.root + "/work/fifo"}, landlock: denied},
+		{name: "give a file a second name", args: []string{"link", s.root + "/work/a.txt", s.root + "/work/second"}, filter: notPermitted},
+		{name: "make a program that runs as its owner", args: []string{"setid", s.root + "/work/owner", "openat", number(0o4755)}, filter: notPermitted},
+		{name: "or its owner's group", args: []string{"setid", s.root + "/work/group", "openat", number(0o2755)}, filter: notPermitted},
+		{name: "with no name", args: []string{"setid", s.root + "/work", "tmpfile", number(0o4755)}, filter: notPermitted},
+		{name: "with another call", args: []string{"setid", s.root + "/work/node", "mknodat", number(0o4755)}, filter: notPermitted},
+		{name: "modes that make nothing", args: []string{"setid", s.root + "/work/a.txt", "look", number(0o4755)}},
+		{name: "a lease on what may be read", args: []string{"lease", s.root + "/work/a.txt"}, filter: notPermitted},
+		{name: "a name for a pair of sockets", args: []string{"name", "@callgate-test-name-" + self}, filter: notPermitted},
 		{name: "change modes outside", args: []string{"chmod", secret}, filter: notPermitted},
 		{name: "set times outside", args: []string{"touch", secret}, filter: notPermitted},
 		{name: "start a program of the granted directory", args: []string{"start", probeCopy, "args"}, landlock: denied},
 		{name: "change modes of what may be read", args: []string{"chmodfd", s.root + "/work/a.txt"}, filter: notPermitted},
 		{name: "change attributes of it", args: []string{"chattr", s.root + "/work/a.txt"}, filter: notPermitted, odd: true},
+		{name: "a snapshot, where the file system has them", args: []string{"request", s.root + "/work", "0x50009401"}, filter: notPermitted, odd: true},
+		{name: "how large it is", args: []string{"request", s.root + "/work/a.txt", "0x541b"}},
+		{name: "how large its blocks are", args: []string{"request", s.root + "/work/a.txt", "2"}},
 		{name: "set times of it", args: []string{"touchfd", s.root + "/work/a.txt"}, filter: notPermitted},
 		{name: "connect", args: []string{"tcp", tcp.Addr().String()}, landlock: denied, filter: notPermitted},
 		{name: "listen", args: []string{"listen"}, landlock: denied, filter: notPermitted},
 		{name: "UDP", args: []string{"udp"}, filter: notPermitted},
 		{name: "a socket with a name", args: []string{"unix", socket}, filter: notPermitted},
 		{name: "an abstract socket", args: []string{"unix", abstract.Addr().String()}, landlock: notPermitted, filter: notPermitted},
+		{name: "a socket for datagrams, from a pair", args: []string{"dgram", datagrams, "2"}, filter: notPermitted},
+		{name: "the same by another name", args: []string{"dgram", datagrams, "3"}, filter: notPermitted},
 		{name: "netlink", args: []string{"netlink"}, filter: notPermitted},
 		{name: "signal the owner", args: []string{"signal", self}, landlock: notPermitted},
 		{name: "trace the owner", args: []string{"ptrace", self}, landlock: notPermitted, filter: notPermitted, odd: true},
@@ -89,8 +107,8 @@ func TestCommandsAreConfined(t *testing.T) {
 		args = append(args, tt.args)
 	}
 	check := func(with string, abi int, filter bool, want func(landlock, filter string) string) {
-		for _, made := range []string{s.outside + "/new", s.outside + "/out.txt", s.root + "/work/in.txt", s.root + "/work/link", s.root + "/work/fifo"} {
-			os.Remove(made)
+		for _, made := range []string{"outside/new", "outside/out.txt", "work/in.txt", "work/link", "work/fifo", "work/second", "work/owner", "work/group", "work/node"} {
+			os.Remove(filepath.Join(s.root, strings.Replace(made, "outside", "../outside", 1)))
 		}
 		for _, needed := range []string{s.outside + "/old", s.root + "/work/out.txt", s.outside + "/in.txt"} {
 			must(t, os.WriteFile(needed, nil, 0o644))
@@ -186,7 +204,7 @@ func TestRefusedCalls(t *testing.T) {
 		t.Errorf("not refused: %s", got)
 	}
 	enosys := func(nr int) string { return strconv.Itoa(nr) + ":" + strconv.Itoa(int(unix.ENOSYS)) }
-	unknown := []int{hostfx.NewestCall + 1, 4000, 0x40000000, unix.SYS_CLONE3}
+	unknown := []int{hostfx.NewestCall + 1, 4000, 0x40000000, unix.SYS_CLONE3, unix.SYS_OPENAT2}
 	var want []string
 	args = nil
 	for _, nr := range unknown {
@@ -194,6 +212,9 @@ func TestRefusedCalls(t *testing.T) {
 	}
 	if got := run(args); got != strings.Join(want, " ") {
 		t.Errorf("unknown calls: %s, want %s", got, want)
+	}
+	if got := s.try(t, nil, "list", "."); got != "" {
+		t.Errorf("the command's own directory: %s", got)
 	}
 	if got := s.try(t, nil, "pair"); got != "" {
 		t.Errorf("a pair of sockets: %s", got)

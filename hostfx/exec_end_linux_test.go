@@ -96,32 +96,44 @@ func TestNothingOutlivesACommand(t *testing.T) {
 	}
 }
 
-// An owner that is killed has no time to end anything.
+// An owner that is killed has no time to end anything, not even what goes on without a
+// call.
 func TestCommandsEndWithTheirOwner(t *testing.T) {
 	const variable = "CALLGATE_TEST_OWNER"
 	if args := os.Getenv(variable); args != "" {
 		split := strings.Split(args, "\n")
-		h, err := hostfx.New(hostfx.Options{Roots: []hostfx.Root{{Name: "docs", Path: split[0]}}})
+		h, err := hostfx.New(hostfx.Options{Roots: []hostfx.Root{{Name: "docs", Path: split[1]}}})
 		must(t, err)
-		fx, err := h.Open(t.Context(), mint(t, call.Caps{FS: work("read", "write"), Exec: exactly(split[1], split[2:]...), Bounds: call.Bounds{TimeoutMS: 600_000}}))
+		fx, err := h.OpenFor(t.Context(), mint(t, call.Caps{FS: work("read", "write"), Exec: exactly(split[2], split[3:]...), Bounds: call.Bounds{TimeoutMS: 600_000}}), ours)
 		must(t, err)
-		_, err = fx.Run(t.Context(), hostfx.Command{Path: split[1], Args: split[2:]})
-		t.Fatalf("the command ended: %v", err)
+		c := hostfx.Command{Path: split[2], Args: split[3:]}
+		if split[0] == "run" {
+			_, err = fx.Run(t.Context(), c)
+			t.Fatalf("the command ended: %v", err)
+		}
+		_, err = fx.Start(t.Context(), c)
+		must(t, err)
+		fx.Close()
+		select {}
 	}
-	s := newShop(t)
-	self, err := os.Executable()
-	must(t, err)
-	cmd := exec.Command(self, "-test.run=^TestCommandsEndWithTheirOwner$")
-	cmd.Stdout = new(bytes.Buffer)
-	begun := make(chan error, 1)
-	l := s.linger(t, func(args []string) {
-		cmd.Env = append(os.Environ(), variable+"="+strings.Join(append([]string{s.root, probe(t)}, args...), "\n"))
-		begun <- cmd.Start()
-	})
-	must(t, <-begun)
-	must(t, cmd.Process.Signal(syscall.SIGKILL))
-	cmd.Wait()
-	l.gone(t)
+	for _, how := range []string{"run", "start"} {
+		t.Run(how, func(t *testing.T) {
+			s := newShop(t)
+			self, err := os.Executable()
+			must(t, err)
+			cmd := exec.Command(self, "-test.run=^TestCommandsEndWithTheirOwner$")
+			cmd.Stdout = new(bytes.Buffer)
+			begun := make(chan error, 1)
+			l := s.linger(t, func(args []string) {
+				cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir(), variable+"="+strings.Join(append([]string{how, s.root, probe(t)}, args...), "\n"))
+				begun <- cmd.Start()
+			})
+			must(t, <-begun)
+			must(t, cmd.Process.Signal(syscall.SIGKILL))
+			cmd.Wait()
+			l.gone(t)
+		})
+	}
 }
 
 func TestCommandsAreBounded(t *testing.T) {

@@ -71,6 +71,9 @@ func keepCommand() (ending, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return ending{}, err
 	}
+	if _, err := os.ReadFile("/proc/thread-self/children"); err != nil {
+		return ending{}, fmt.Errorf("what it starts cannot be found: %w", err)
+	}
 	fenced := false
 	if o.ABI >= abiScope {
 		if fenced, err = fenceSignals(); err != nil {

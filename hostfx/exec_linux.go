@@ -9,8 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -38,9 +38,12 @@ const (
 // orders are what the two processes are told.
 type orders struct {
 	Argv    []string `json:"argv"`
-	ABI     int      `json:"abi"`    // of Landlock, to be used
-	Filter  bool     `json:"filter"` // of system calls
-	Script  bool     `json:"script"` // its interpreter reads it by its descriptor
+	Env     []string `json:"env"`
+	Ports   []int    `json:"ports"`
+	Private bool     `json:"private"` // the directory is the command's own
+	ABI     int      `json:"abi"`     // of Landlock, to be used
+	Filter  bool     `json:"filter"`  // of system calls
+	Script  bool     `json:"script"`  // its interpreter reads it by its descriptor
 	Granted []uint64 `json:"granted"`
 	CPU     uint64   `json:"cpu"`  // seconds
 	Size    uint64   `json:"size"` // of any file that is written
@@ -55,47 +58,57 @@ type ending struct {
 	Crowd  bool   `json:"crowd,omitzero"` // it had too many processes
 }
 
-func (x *execution) run(ctx context.Context) (*Ran, error) {
-	var open closers
-	defer open.close()
+// running is a command that was started.
+type running struct {
+	ctx    context.Context // its end is the command's
+	cmd    *exec.Cmd       // its keeper
+	report *os.File
+	level  string
+	open   closers
+}
+
+// begin starts a command, which ends with ctx. What it prints goes to out. It may use
+// as much of the processor as fits in left.
+func (x *execution) begin(ctx context.Context, out *printed, left time.Duration) (_ *running, err error) {
+	r := &running{ctx: ctx}
+	defer func() {
+		if err != nil {
+			r.open.close()
+		}
+	}()
 	command, script, err := x.executable()
 	if err != nil {
 		return nil, err
 	}
-	open.add(command)
-	dir, err := x.workdir(&open)
+	r.open.add(command)
+	dir, err := x.workdir(&r.open)
 	if err != nil {
 		return nil, err
 	}
-	told, err := x.orders(script)
+	told, err := x.orders(script, left)
 	if err != nil {
 		return nil, err
 	}
-	open.add(told)
+	r.open.add(told)
 	reportR, reportW, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	open.add(reportR, reportW)
+	r.open.add(reportR, reportW)
 	controlR, controlW, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	open.add(controlR, controlW)
+	r.open.add(controlR, controlW)
 
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(x.fx.ctx, func() { cancel(context.Cause(x.fx.ctx)) })()
 	launcher := x.fx.host.exec.launcher
 	if launcher == "" {
 		launcher = "/proc/self/exe" // the program that runs, also when its file was replaced
 	}
 	cmd := exec.CommandContext(ctx, launcher, execWord, "keep")
-	both := &printed{left: x.fx.caps.Bounds.Output(), over: func() { cancel(ErrTooLarge) }}
-	var stdout, stderr = printing{p: both}, printing{p: both}
-	cmd.Stdout, cmd.Stderr, cmd.Env, cmd.Dir = &stdout, &stderr, []string{}, "/"
+	cmd.Stdout, cmd.Stderr, cmd.Env, cmd.Dir = printing{out, 0}, printing{out, 1}, []string{}, "/"
 	if x.Stdin != nil {
-		cmd.Stdin = bytes.NewReader(bytes.Clone(x.Stdin))
+		cmd.Stdin = bytes.NewReader(x.Stdin)
 	}
 	cmd.ExtraFiles = []*os.File{told, command, dir, reportW, controlR}
 	for _, d := range x.fx.dirs {
@@ -103,27 +116,32 @@ func (x *execution) run(ctx context.Context) (*Ran, error) {
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel, cmd.WaitDelay = controlW.Close, graceToEnd
-
-	x.level = x.fx.host.exec.kernel().level()
 	if err := cmd.Start(); err != nil {
-		x.level = ""
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("%w: %w", ErrEnded, context.Cause(ctx))
 		}
 		return nil, fmt.Errorf("the command's keeper: %w", err)
 	}
-	x.moved = int64(len(x.Stdin))
+	x.out = int64(len(x.Stdin))
+	x.level = x.would()
+	r.cmd, r.report, r.level = cmd, reportR, x.level
 	reportW.Close()
 	controlR.Close()
-	waited := cmd.Wait()
-	x.moved += both.count()
-	if cause := context.Cause(ctx); errors.Is(cause, ErrTooLarge) {
+	return r, nil
+}
+
+// wait waits until nothing is left of the command. What it printed is not in the
+// answer.
+func (r *running) wait() (*Ran, error) {
+	defer r.open.close()
+	waited := r.cmd.Wait()
+	if cause := context.Cause(r.ctx); errors.Is(cause, ErrTooLarge) {
 		return nil, ErrTooLarge
-	} else if ctx.Err() != nil {
+	} else if r.ctx.Err() != nil {
 		return nil, fmt.Errorf("%w: %w", ErrEnded, cause)
 	}
 	var e ending
-	report, err := io.ReadAll(io.LimitReader(reportR, 1<<16))
+	report, err := io.ReadAll(io.LimitReader(r.report, 1<<16))
 	if err == nil {
 		err = json.Unmarshal(report, &e)
 	}
@@ -131,16 +149,24 @@ func (x *execution) run(ctx context.Context) (*Ran, error) {
 	case err != nil || waited != nil:
 		return nil, errors.Join(errors.New("the command's keeper ended without a word"), waited)
 	case e.Failed != "":
-		x.level = ""
-		return nil, fmt.Errorf("the command cannot start: %s", e.Failed)
+		return nil, fmt.Errorf("%w: %s", errNotBegun, e.Failed)
 	case e.Crowd:
 		return nil, fmt.Errorf("%w: it had more than %d processes", ErrEnded, maxProcesses)
 	}
-	ran := &Ran{Exit: e.Exit, Stdout: stdout.kept, Stderr: stderr.kept, Enforcement: x.level}
+	ran := &Ran{Exit: e.Exit, Enforcement: r.level}
 	if e.Signal != 0 {
 		ran.Exit, ran.Signal = -1, syscall.Signal(e.Signal).String()
 	}
 	return ran, nil
+}
+
+// environment is all that a command has of one. Without a language of its own it speaks
+// the one that programs expect to read.
+func environment(env []string) []string {
+	if slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "LANG=") }) {
+		return env
+	}
+	return append([]string{"LANG=C"}, env...)
 }
 
 // executable opens what the path leads to, once. All that follows is about the open
@@ -235,14 +261,10 @@ func (x *execution) workdir(open *closers) (*os.File, error) {
 }
 
 // orders are in a file that nobody can change any more.
-func (x *execution) orders(script bool) (*os.File, error) {
+func (x *execution) orders(script bool, left time.Duration) (*os.File, error) {
 	k := x.fx.host.exec.kernel()
-	left := maxExecTime
-	if at, ok := x.fx.ctx.Deadline(); ok {
-		left = max(time.Until(at), 0)
-	}
 	o := orders{
-		Argv: append([]string{x.Path}, x.Args...), ABI: k.abi, Filter: k.filter, Script: script,
+		Argv: append([]string{x.Path}, x.Args...), Env: environment(x.Env), Ports: x.Ports, Private: x.Dir == "", ABI: k.abi, Filter: k.filter, Script: script,
 		CPU:  uint64(left/time.Second) + 1,
 		Size: uint64(x.fx.quota.left()), Data: uint64(max(x.fx.caps.Bounds.MemoryBytes, 0)),
 	}
@@ -272,48 +294,11 @@ func (x *execution) orders(script bool) (*os.File, error) {
 	return f, nil
 }
 
-// maxExecTime is more than any grant has.
-const maxExecTime = 24 * time.Hour
-
 // left is how many bytes the call may still write.
 func (q *quota) left() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.bytes
-}
-
-// printed is what a command printed, to both of its outputs.
-type printed struct {
-	mu   sync.Mutex // protects the fields below
-	left int64
-	all  int64
-	over func()
-}
-
-func (p *printed) count() int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.all
-}
-
-// printing is one of the outputs.
-type printing struct {
-	p    *printed
-	kept []byte
-}
-
-func (w *printing) Write(b []byte) (int, error) {
-	w.p.mu.Lock()
-	defer w.p.mu.Unlock()
-	w.p.all += int64(len(b))
-	if int64(len(b)) > w.p.left {
-		w.p.left, w.kept = 0, nil
-		w.p.over()
-		return len(b), nil
-	}
-	w.p.left -= int64(len(b))
-	w.kept = append(w.kept, b...)
-	return len(b), nil
 }
 
 // closers are closed in the end, and closing one earlier does no harm.

@@ -157,9 +157,13 @@ func testRun(t *testing.T) {
 			}
 			effects := []call.Effect{{
 				Kind: "exec", Within: tt.give.Path, Target: tt.give.Path, Code: tt.code, Enforcement: hostfx.Enforced,
-				Bytes: int64(len(tt.give.Stdin) + len(got.Stdout) + len(got.Stderr)),
+				BytesIn: int64(len(got.Stdout) + len(got.Stderr)), BytesOut: int64(len(tt.give.Stdin)),
 			}}
-			if d := cmp.Diff(effects, fx.Close()); d != "" {
+			all := fx.Close()
+			if all[0].TookUS < 1 { // which it takes to begin
+				t.Errorf("took %d microseconds", all[0].TookUS)
+			}
+			if d := cmp.Diff(effects, happened(t, all)); d != "" {
 				t.Errorf("effects (-want +got):\n%s", d)
 			}
 		})
@@ -221,7 +225,7 @@ func testRunRefuses(t *testing.T) {
 				t.Fatalf("Run() = %v, %v, want %v", ran, err, tt.want)
 			}
 			effects := fx.Close()
-			if len(effects) != 1 || effects[0].Kind != "exec" || effects[0].Target != tt.give.Path || effects[0].Code != tt.code || effects[0].Enforcement != "" {
+			if len(effects) != 1 || effects[0].Kind != "exec" || effects[0].Target != tt.give.Path || effects[0].Code != tt.code || effects[0].Enforcement != hostfx.Structural {
 				t.Errorf("effects %v", effects)
 			}
 		})
@@ -271,6 +275,11 @@ leads its session true <nil>
 in `, hostfx.MaxExecFiles)
 	if got := string(ran.Stdout); !strings.HasPrefix(got, want+"callgate-exec-") {
 		t.Errorf("found (-want +got):\n%s", cmp.Diff(want, got))
+	}
+	hostfx.SetKernel(s.host, 0, false) // so that it can look
+	oom := s.open(t, call.Caps{Exec: exactly("/bin/cat", "/proc/self/oom_score_adj")})
+	if first, err := oom.Run(t.Context(), hostfx.Command{Path: "/bin/cat", Args: []string{"/proc/self/oom_score_adj"}}); err != nil || string(first.Stdout) != "1000\n" {
+		t.Errorf("how soon it goes when memory is short: %v, %v", first, err)
 	}
 	left2, err := filepath.Glob(filepath.Join(os.TempDir(), "callgate-exec-*"))
 	must(t, err)

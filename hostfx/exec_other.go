@@ -5,6 +5,7 @@ package hostfx
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 const execHere = false
@@ -13,9 +14,13 @@ func kernelConfines() confinement { return confinement{} }
 
 func execChild(string) int { return 1 }
 
-func (x *execution) run(context.Context) (*Ran, error) {
+type running struct{}
+
+func (x *execution) begin(context.Context, *printed, time.Duration) (*running, error) {
 	return nil, errors.New("commands run on Linux only")
 }
+
+func (r *running) wait() (*Ran, error) { return nil, errNotBegun }
 
 // Harden keeps other processes of the same user from reading this one's memory and
 // environment, where it is Linux.

@@ -9,6 +9,8 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,6 +27,9 @@ type File struct {
 	mode OpenOptions // as it was opened
 	read *entry      // nil if it was not opened for reading
 
+	began time.Time   // when it was opened
+	ended atomic.Bool // it was closed
+
 	mu        sync.Mutex // protects the offset in the file, and the fields below
 	appending bool
 	wrote     *entry // nil if it was not opened for writing
@@ -34,7 +39,7 @@ type File struct {
 // openFile opens what was seen to be a regular file, or with create was not there. It
 // must be called with life held.
 func (f *Folder) openFile(at *place, rel string, o OpenOptions, create bool) (Handle, error) {
-	d, fx, kind := f.d, f.d.fx, o.kind()
+	d, fx, kind, began := f.d, f.d.fx, o.kind(), f.d.fx.now()
 	var err error
 	switch {
 	case !d.modes.allow(o):
@@ -52,7 +57,7 @@ func (f *Folder) openFile(at *place, rel string, o OpenOptions, create bool) (Ha
 	if err != nil {
 		return nil, f.note(kind, rel, err)
 	}
-	h := &File{d: d, name: within(f.name, rel), mode: o, kind: kind, appending: o.Append}
+	h := &File{d: d, name: within(f.name, rel), mode: o, kind: kind, began: began, appending: o.Append}
 	err = ErrTooManyOpen
 	if fx.keep(h) {
 		if h.file, err = f.openRegular(at, rel, o, create); err == nil {
@@ -64,17 +69,17 @@ func (f *Folder) openFile(at *place, rel string, o OpenOptions, create bool) (Ha
 	if create {
 		fx.quota.leave()
 	}
-	if err == unix.ENOENT && o.Create && !create {
+	if err == errGone || err == unix.ENOENT && o.Create && !create {
 		return nil, errGone
 	}
-	return nil, f.note(kind, rel, err)
+	return nil, f.noteSince(began, kind, rel, err)
 }
 
 // errGone says that a file is no longer there which was a moment ago.
 var errGone = errors.New("it is gone")
 
-// openRegular looks again at what it opened, which may not be what was seen.
-func (f *Folder) openRegular(at *place, rel string, o OpenOptions, create bool) (*os.File, error) {
+// openRegular opens what was seen, or with create what was not there.
+func (f *Folder) openRegular(at *place, rel string, o OpenOptions, create bool) (file *os.File, err error) {
 	flag := unix.O_RDONLY
 	switch {
 	case o.reads() && (o.writes() || o.Truncate):
@@ -94,6 +99,25 @@ func (f *Folder) openRegular(at *place, rel string, o OpenOptions, create bool) 
 	if o.NoFollow {
 		flag |= unix.O_NOFOLLOW
 	}
+	if !create && !o.writes() && !o.Truncate || f.d.fx.edits == nil {
+		return f.opened(at, rel, flag, o.Truncate)
+	}
+	err = f.d.fx.journaled(f.d, at, rel, !o.NoFollow && (!create || !o.Exclusive), func(at *place, rel string) error {
+		flag |= unix.O_NOFOLLOW
+		if create { // that it was not there is in the journal
+			flag |= unix.O_EXCL
+		}
+		file, err = f.opened(at, rel, flag, o.Truncate)
+		return err
+	})
+	if err == unix.EEXIST && create && !o.Exclusive {
+		err = errGone // another file came first
+	}
+	return file, err
+}
+
+// opened looks again at what it opened, which may not be what was seen.
+func (f *Folder) opened(at *place, rel string, flag int, empty bool) (*os.File, error) {
 	file, err := at.open(rel, flag, 0o666)
 	if err != nil {
 		return nil, err
@@ -106,7 +130,7 @@ func (f *Folder) openRegular(at *place, rel string, o OpenOptions, create bool) 
 	case flag&(unix.O_WRONLY|unix.O_RDWR) == 0:
 	case !f.d.fx.quota.ours(i):
 		err = ErrNotGranted
-	case o.Truncate && i.Size() > 0:
+	case empty && i.Size() > 0:
 		err = file.Truncate(0)
 	}
 	if err != nil {
@@ -155,7 +179,7 @@ func (f *File) Read(b []byte) (n int, err error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		n, err = f.file.Read(b[:min(len(b), maxMove)])
-		f.read.bytes.Add(int64(n))
+		f.read.in.Add(int64(n))
 		return err
 	})
 	return n, err
@@ -173,7 +197,7 @@ func (f *File) ReadAt(b []byte, off int64) (n int, err error) {
 				return unix.EINVAL
 			}
 			k, err := f.file.ReadAt(part, off+int64(n))
-			f.read.bytes.Add(int64(k))
+			f.read.in.Add(int64(k))
 			n += k
 			return err
 		})
@@ -260,7 +284,7 @@ func (f *File) part(b []byte, off int64) (int, error) {
 		return 0, f.over()
 	}
 	n, err := f.put(b, off)
-	f.wrote.bytes.Add(int64(n))
+	f.wrote.out.Add(int64(n))
 	if n == 0 {
 		q.back(cost)
 	} else {
@@ -321,7 +345,8 @@ func (f *File) Stat() (i fs.FileInfo, err error) {
 	return i, err
 }
 
-// Close closes the file. The effects keep the bytes moved until then.
+// Close closes the file. The effects keep the bytes moved until then, and how long it
+// was open.
 func (f *File) Close() error {
 	f.d.fx.life.RLock()
 	defer f.d.fx.life.RUnlock()
@@ -332,4 +357,17 @@ func (f *File) Close() error {
 	return plain(f.end())
 }
 
-func (f *File) end() error { return f.file.Close() }
+func (f *File) end() error {
+	err := f.file.Close()
+	if f.ended.Swap(true) {
+		return err
+	}
+	took := f.d.fx.since(f.began)
+	if f.read != nil {
+		f.read.lasted(took)
+	}
+	if f.wrote != nil {
+		f.wrote.lasted(took)
+	}
+	return err
+}

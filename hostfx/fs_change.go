@@ -1,6 +1,7 @@
 package hostfx
 
 import (
+	"errors"
 	"io/fs"
 	"path"
 	"strings"
@@ -9,30 +10,35 @@ import (
 )
 
 // change runs op, which changes what rel names, if the modes have it.
-func (f *Folder) change(kind, rel string, has bool, op func(at *place) error) error {
+func (f *Folder) change(kind, rel string, has bool, op func(at *place, rel string) error) error {
+	return f.changeAt(kind, rel, has, false, op)
+}
+
+// changeAt is change, with follow for what changes what a link leads to.
+func (f *Folder) changeAt(kind, rel string, has, follow bool, op func(at *place, rel string) error) error {
 	return f.path(kind, rel, func(at *place) error {
-		err := ErrNotGranted
+		began, err := f.d.fx.now(), ErrNotGranted
 		if has {
 			err = f.d.fx.unchanged()
 		}
 		if err == nil {
-			err = op(at)
+			err = f.d.fx.journaled(f.d, at, rel, follow, op)
 		}
 		if err != nil {
-			return f.note(kind, rel, err)
+			return f.noteSince(began, kind, rel, err)
 		}
-		f.d.fx.log.add(kind, f.d.name, within(f.name, rel), ok)
+		f.d.fx.log.add(kind, f.d.name, within(f.name, rel), ok).lasted(f.d.fx.since(began))
 		return nil
 	})
 }
 
 // enter is change for what makes a new entry.
-func (f *Folder) enter(rel string, has bool, op func(at *place) error) error {
-	return f.change("fs.write", rel, has, func(at *place) error {
+func (f *Folder) enter(rel string, has bool, op func(at *place, rel string) error) error {
+	return f.change("fs.write", rel, has, func(at *place, rel string) error {
 		if !f.d.fx.quota.enter() {
 			return ErrQuota
 		}
-		err := op(at)
+		err := op(at, rel)
 		if err != nil {
 			f.d.fx.quota.leave()
 		}
@@ -42,13 +48,13 @@ func (f *Folder) enter(rel string, has bool, op func(at *place) error) error {
 
 // Mkdir makes a directory. It needs the mode write, and is the effect fs.write.
 func (f *Folder) Mkdir(rel string) error {
-	return f.enter(rel, f.d.modes.Write, func(at *place) error { return at.mkdir(rel) })
+	return f.enter(rel, f.d.modes.Write, func(at *place, rel string) error { return at.mkdir(rel) })
 }
 
 // Remove removes a file or link, not what it leads to. It needs the mode remove, and
 // is the effect fs.remove.
 func (f *Folder) Remove(rel string) error {
-	return f.change("fs.remove", rel, f.d.modes.Remove, func(at *place) error {
+	return f.change("fs.remove", rel, f.d.modes.Remove, func(at *place, rel string) error {
 		return f.d.fx.quota.unlinking(at, rel, func() error { return at.unlink(rel) })
 	})
 }
@@ -56,12 +62,12 @@ func (f *Folder) Remove(rel string) error {
 // RemoveDir removes an empty directory. It needs the mode remove, and is the effect
 // fs.remove.
 func (f *Folder) RemoveDir(rel string) error {
-	return f.change("fs.remove", rel, f.d.modes.Remove, func(at *place) error { return at.rmdir(rel) })
+	return f.change("fs.remove", rel, f.d.modes.Remove, func(at *place, rel string) error { return at.rmdir(rel) })
 }
 
 // removeAny removes a file, link or empty directory.
 func (f *Folder) removeAny(rel string) error {
-	return f.change("fs.remove", rel, f.d.modes.Remove, func(at *place) error {
+	return f.change("fs.remove", rel, f.d.modes.Remove, func(at *place, rel string) error {
 		i, err := at.stat(rel, false)
 		switch {
 		case err != nil:
@@ -78,7 +84,7 @@ func (f *Folder) removeAny(rel string) error {
 // link is in, by its own words and without "..": then it does so wherever the
 // directories around it are moved, also for programs of the host that follow it.
 func (f *Folder) Symlink(target, rel string) error {
-	return f.enter(rel, f.d.modes.Write, func(at *place) error {
+	return f.enter(rel, f.d.modes.Write, func(at *place, rel string) error {
 		switch {
 		case strings.ContainsRune(target, 0):
 			return fs.ErrInvalid
@@ -128,7 +134,7 @@ func movable(at *place, rel string) error {
 func (f *Folder) Rename(rel string, to *Folder, toRel string) error {
 	m, n := f.d.modes, to.d.inAll()
 	return f.pair("fs.remove", rel, to, toRel, m.Remove, to.d.modes.Write && (!n.Read || m.Read) && (!n.List || m.List),
-		func(at, toAt *place) error {
+		func(at *place, rel string, toAt *place, toRel string) error {
 			if err := movable(at, rel); err != nil {
 				return err
 			}
@@ -143,7 +149,7 @@ func (f *Folder) Rename(rel string, to *Folder, toRel string) error {
 // It is the effect fs.write.
 func (f *Folder) Link(rel string, to *Folder, toRel string) error {
 	m, n := f.d.modes, to.d.inAll()
-	return f.pair("", rel, to, toRel, m.Write, to.d.modes.Write && (!n.Read || m.Read), func(at, toAt *place) error {
+	return f.pair("", rel, to, toRel, m.Write, to.d.modes.Write && (!n.Read || m.Read), func(at *place, rel string, toAt *place, toRel string) error {
 		if err := movable(at, rel); err != nil {
 			return err
 		}
@@ -152,13 +158,13 @@ func (f *Folder) Link(rel string, to *Folder, toRel string) error {
 }
 
 // pair runs op on two names. The first is an effect of its own unless kind is "".
-func (f *Folder) pair(kind, rel string, to *Folder, toRel string, has, toHas bool, op func(at, to *place) error) error {
-	if to.d.fx != f.d.fx {
-		return bad("fs.write", toRel, ErrNotGranted)
-	}
+func (f *Folder) pair(kind, rel string, to *Folder, toRel string, has, toHas bool, op func(at *place, rel string, to *place, toRel string) error) error {
 	first := kind
 	if first == "" {
 		first = "fs.write"
+	}
+	if to.d.fx != f.d.fx { // the other call's log is not this one's to write
+		return f.Refuse(first, rel)
 	}
 	if err := checked(toRel); err != nil {
 		return bad("fs.write", within(to.name, toRel), err)
@@ -175,22 +181,21 @@ func (f *Folder) pair(kind, rel string, to *Folder, toRel string, has, toHas boo
 		case !has:
 			return f.note(first, rel, ErrNotGranted)
 		}
-		err := f.d.fx.unchanged()
+		began, err := f.d.fx.now(), f.d.fx.unchanged()
 		if err == nil {
-			err = op(at, toAt)
-		}
-		if err == unix.ENOENT { // which of the two?
-			if _, there := at.stat(strings.TrimRight(rel, "/"), false); there != nil {
-				return f.note(first, rel, err)
-			}
+			err = f.d.fx.journaledPair(f.d, at, rel, to.d, toAt, toRel, op)
 		}
 		if err != nil {
-			return to.note("fs.write", toRel, err)
+			if _, is := at.stat(strings.TrimRight(rel, "/"), false); is != nil && errors.Is(err, is) { // the first of the two
+				return f.noteSince(began, first, rel, err)
+			}
+			return to.noteSince(began, "fs.write", toRel, err)
 		}
+		took := f.d.fx.since(began)
 		if kind != "" {
-			f.d.fx.log.add(kind, f.d.name, within(f.name, rel), ok)
+			f.d.fx.log.add(kind, f.d.name, within(f.name, rel), ok).lasted(took)
 		}
-		f.d.fx.log.add("fs.write", to.d.name, within(to.name, toRel), ok)
+		f.d.fx.log.add("fs.write", to.d.name, within(to.name, toRel), ok).lasted(took)
 		return nil
 	})
 }
@@ -200,7 +205,8 @@ func (f *Folder) pair(kind, rel string, to *Folder, toRel string, has, toHas boo
 // those that this call made is refused, as when it is opened for writing, and so is
 // what is neither file, directory nor link.
 func (f *Folder) SetTimes(rel string, t Times, follow bool) error {
-	return f.change("fs.write", rel, f.d.modes.Write, func(at *place) error {
+	// With a slash at its end a link is followed in any case.
+	return f.changeAt("fs.write", rel, f.d.modes.Write, follow || strings.HasSuffix(rel, "/"), func(at *place, rel string) error {
 		return at.setTimes(rel, t, follow, f.d.fx.host.now(), func(i *info) error {
 			if m := i.Mode().Type(); m&^(fs.ModeDir|fs.ModeSymlink) != 0 || !f.d.fx.quota.ours(i) {
 				return ErrNotGranted

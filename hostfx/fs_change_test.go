@@ -83,7 +83,7 @@ func testMkdir(t *testing.T) {
 		{name: "in nothing", modes: "write", do: mk("none/new"), err: "missing", want: "fs.write none/new not_found"},
 		{name: "in a file", modes: "write", do: mk("a.txt/new"), err: "ENOTDIR", want: "fs.write a.txt/new error"},
 		{name: "itself", modes: "write", do: mk("."), err: "exists", want: "fs.write /docs/reports error"},
-		{name: "back to itself", modes: "write", do: mk("sub/.."), err: "exists", want: "fs.write /docs/reports error"},
+		{name: "back to itself", modes: "write", do: mk("sub/.."), err: "exists", want: "fs.write sub/.. error"},
 		{name: "out", modes: "write", do: mk("../new"), err: "not granted", want: "fs.write /docs/new refused"},
 		{name: "the one above", modes: "write", do: mk(".."), err: "not granted", want: "fs.write /docs refused"},
 		{name: "through a link", modes: "write", do: mk("updir/new"), err: "not granted", want: "fs.write updir/new refused"},
@@ -166,7 +166,7 @@ func TestReadlink(t *testing.T) { both(t, testReadlink) }
 
 func testReadlink(t *testing.T) {
 	dir := tree(t)
-	for name, text := range map[string]string{"sub/up": "../a.txt", "sub/upout": "../../secret.txt", "upin": "sub/../a.txt", "updown": "../reports/a.txt"} {
+	for name, text := range map[string]string{"sub/up": "../a.txt", "sub/upout": "../../secret.txt", "upin": "sub/../a.txt", "updown": "../reports/a.txt", "sub/top": ".."} {
 		must(t, os.Symlink(text, filepath.Join(dir, "docs/reports", name)))
 	}
 	for _, tt := range []struct{ modes, path, text, err, want string }{
@@ -183,6 +183,8 @@ func testReadlink(t *testing.T) {
 		{modes: "read", path: "updown", err: "not granted", want: "refused"},
 		{modes: "read", path: "absolute", err: "not granted", want: "refused"},
 		{modes: "read", path: "sub/upout", err: "not granted", want: "refused"},
+		{modes: "read", path: "sub/top/in", text: "sub/b.txt"},
+		{modes: "read", path: "sub/top/out", err: "not granted", want: "refused"}, // it is not in sub
 		{modes: "read", path: "updir/alias", err: "not granted", want: "refused"},
 		{modes: "read", path: "../alias", err: "not granted", want: "refused"},
 		{modes: "read", path: "a.txt", err: "EINVAL"},

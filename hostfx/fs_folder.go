@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -110,6 +111,10 @@ func (f *Folder) note(kind, rel string, err error) error {
 	return f.d.note(kind, within(f.name, rel), err)
 }
 
+func (f *Folder) noteSince(began time.Time, kind, rel string, err error) error {
+	return f.d.noteSince(began, kind, within(f.name, rel), err)
+}
+
 // Open opens a regular file, which is the effect fs.read, fs.append or fs.write, or a
 // directory, which is no effect until it is listed. Anything else is refused without
 // being opened, since opening a FIFO or a device can act on it.
@@ -135,12 +140,13 @@ func (f *Folder) open(at *place, rel string, o OpenOptions) (Handle, error) {
 	if f.d.modes == (Modes{}) {
 		return nil, f.note(o.kind(), rel, ErrNotGranted)
 	}
+	began := f.d.fx.now()
 	seen, err := at.peek(rel, !o.NoFollow)
 	switch {
 	case err == unix.ENOENT && o.Create:
 		return f.openFile(at, rel, o, true)
 	case err != nil:
-		return nil, f.note(o.kind(), rel, err)
+		return nil, f.noteSince(began, o.kind(), rel, err)
 	case seen.Mode()&fs.ModeSymlink != 0:
 		return nil, f.note(o.kind(), rel, unix.ELOOP)
 	case seen.IsDir() && o.Create && o.Exclusive:
@@ -227,7 +233,7 @@ func (f *Folder) Readlink(rel string) (text string, err error) {
 		}
 		found, err := at.readlink(rel)
 		switch {
-		case err == errOutside || err == nil && !f.names(rel, found):
+		case err == errOutside || err == nil && !f.names(at, rel, found):
 			return f.note("fs.stat", rel, ErrNotGranted)
 		case err != nil:
 			return bad("fs.stat", within(f.name, rel), err)
@@ -238,14 +244,21 @@ func (f *Folder) Readlink(rel string) (text string, err error) {
 	return text, err
 }
 
-// names reports whether the text of the link rel stays in the granted directory.
-func (f *Folder) names(rel, text string) bool {
+// names reports whether the text of the link rel stays in the granted directory, from
+// where the link really is.
+func (f *Folder) names(at *place, rel, text string) bool {
 	if path.IsAbs(text) {
 		return false
 	}
-	dir := f.name[len(f.d.name):] + "/" + path.Dir(rel)
-	to := path.Join(relative(dir), text)
-	return to != ".." && !below("..", to)
+	dir, _ := path.Split(rel)
+	in, err := at.sub(dir + ".")
+	if err != nil {
+		return false
+	}
+	defer in.close()
+	is, err := in.under(f.d.self.at)
+	to := path.Join(is, text)
+	return err == nil && to != ".." && !below("..", to)
 }
 
 // Refuse records that kind was tried on target, which is relative to the directory or

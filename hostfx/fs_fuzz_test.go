@@ -1,6 +1,8 @@
 package hostfx_test
 
 import (
+	"errors"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,6 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/hostfx"
 )
 
 // Whatever is done in whatever order, with whatever paths, touches only what lies
@@ -123,4 +128,45 @@ func contents(t *testing.T, dir string) map[string]string {
 		return err
 	}))
 	return out
+}
+
+func FuzzGuestPath(f *testing.F) {
+	for _, p := range []string{"a.txt", "sub/../a.txt", "out", "updir/secret.txt", "../secret.txt", "/etc/passwd", "absolute", "sub/../../secret.txt", "updir/../updir/./secret.txt", "\x00", "fifo", "in/", "//..//secret.txt", "."} {
+		f.Add(p)
+	}
+	dir := tree(f)
+	h := host(f, dir)
+	f.Fuzz(func(t *testing.T, p string) {
+		fx, err := h.Open(t.Context(), mint(t, call.Caps{FS: []call.FS{{Root: "docs", Path: "reports", Modes: []string{"read", "list"}}}}))
+		must(t, err)
+		defer fx.Close()
+		for _, name := range []string{p, "/docs/reports/" + p, "/docs/reports" + p} {
+			if b, err := fx.ReadFile(name); err == nil && string(b) == canary {
+				t.Fatalf("ReadFile(%q) left the granted folder", name)
+			}
+			_, _ = fx.List(name)
+			_, _ = fx.Stat(name)
+		}
+		d := fx.Dirs()[0]
+		if _, err := d.Folder().StatAt(p); err != nil && errors.Is(err, hostfx.ErrClosed) {
+			t.Fatal(err)
+		}
+		h, err := d.Folder().Open(p, hostfx.OpenOptions{})
+		if err != nil {
+			return
+		}
+		if file, ok := h.(*hostfx.File); ok {
+			if b, _ := io.ReadAll(file); string(b) == canary {
+				t.Fatalf("Open(%q) left the granted folder", p)
+			}
+		}
+		if folder, ok := h.(*hostfx.Folder); ok {
+			entries, _ := folder.Next(100)
+			for _, e := range entries {
+				if e.Name() == "secret.txt" {
+					t.Fatalf("Open(%q) listed outside the granted folder", p)
+				}
+			}
+		}
+	})
 }

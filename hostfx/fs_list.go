@@ -36,7 +36,7 @@ func (e *Entry) Info() (fs.FileInfo, error) { return e.in.LstatAt(e.name) }
 // listing is how far a directory was read.
 type listing struct {
 	file   *os.File // nil until the first
-	listed bool     // the effect is recorded
+	effect *entry   // nil until there is one
 	next   uint64   // of Next
 
 	first uint64 // the number of window[0]
@@ -48,7 +48,7 @@ func (l *listing) end() {
 	if l.file != nil {
 		l.file.Close()
 	}
-	*l = listing{listed: l.listed}
+	*l = listing{effect: l.effect}
 }
 
 // Next returns up to n further entries, in no order, and io.EOF when there are none.
@@ -96,9 +96,11 @@ func (f *Folder) entries(at *uint64, n int) (out []Entry, err error) {
 		if f.closed {
 			return fs.ErrClosed
 		}
+		began := f.d.fx.now()
 		if err := f.start(p); err != nil {
-			return f.note("fs.list", ".", err)
+			return f.noteSince(began, "fs.list", ".", err)
 		}
+		defer func() { f.list.effect.lasted(f.d.fx.since(began)) }()
 		from := f.list.next
 		if at != nil {
 			from = *at
@@ -129,10 +131,10 @@ func (f *Folder) start(p *place) error {
 	if err != nil {
 		return err
 	}
-	if !f.list.listed {
-		f.d.fx.log.add("fs.list", f.d.name, f.name, ok)
+	if f.list.effect == nil {
+		f.list.effect = f.d.fx.log.add("fs.list", f.d.name, f.name, ok)
 	}
-	f.list.file, f.list.listed = file, true
+	f.list.file = file
 	return nil
 }
 

@@ -308,7 +308,7 @@ func testFileOffsets(t *testing.T) {
 		effect("fs.append", "/docs/reports/new", "ok", 6), effect("fs.read", "/docs/reports/new", "ok", 0),
 		effect("fs.write", "/docs/reports/new", "ok", 3), effect("fs.write", "/docs/reports/new", "ok", 3),
 	}
-	if d := cmp.Diff(want, fx.Close()); d != "" {
+	if d := cmp.Diff(want, happened(t, fx.Close())); d != "" {
 		t.Errorf("effects (-want +got):\n%s", d)
 	}
 }

@@ -171,7 +171,7 @@ func testWriteBytesTogether(t *testing.T) {
 		total += int64(n)
 	}
 	for _, e := range fx.Close() {
-		moved += e.Bytes
+		moved += e.BytesOut
 	}
 	if total > quota || moved > quota {
 		t.Errorf("%d bytes are there and %d were written of %d", total, moved, quota)

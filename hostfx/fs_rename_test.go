@@ -45,8 +45,11 @@ func testRename(t *testing.T) {
 		{name: "absolute link", modes: modes, do: mv("absolute", "new"), err: "not granted", want: "fs.write new refused"},
 		{name: "out", modes: modes, do: mv("a.txt", "../new"), err: "not granted", want: "fs.write /docs/new refused"},
 		{name: "out by a link", modes: modes, do: mv("a.txt", "updir/new"), err: "not granted", want: "fs.write updir/new refused"},
-		{name: "in from outside", modes: modes, do: mv("../secret.txt", "new"), err: "not granted", want: "fs.write new refused"},
-		{name: "in by a link", modes: modes, do: mv("updir/secret.txt", "new"), err: "not granted", want: "fs.write new refused"},
+		{name: "in from outside", modes: modes, do: mv("../secret.txt", "new"), err: "not granted", want: "fs.remove /docs/secret.txt refused"},
+		{name: "in by a link", modes: modes, do: mv("updir/secret.txt", "new"), err: "not granted", want: "fs.remove updir/secret.txt refused"},
+		{name: "missing, out by a link", modes: modes, do: mv("none", "updir/new"), err: "not granted", want: "fs.write updir/new refused"},
+		{name: "below a file", modes: modes, do: mv("a.txt/x", "new"), err: "ENOTDIR", want: "fs.remove a.txt/x error"},
+		{name: "both by a link", modes: modes, do: mv("updir/secret.txt", "updir/new"), err: "not granted", want: "fs.remove updir/secret.txt refused"},
 		{name: "absolute", modes: modes, do: mv("/a.txt", "new"), err: "not granted", want: "fs.remove /a.txt refused"},
 		{name: "to absolute", modes: modes, do: mv("a.txt", "/new"), err: "not granted", want: "fs.write /new refused"},
 		{name: "to nothing", modes: modes, do: mv("a.txt", ""), err: "missing"},
@@ -75,8 +78,8 @@ func testLink(t *testing.T) {
 		{name: "with a slash", modes: "write", do: ln("subalias/", "new"), err: "ENOTDIR", want: "fs.write new error"},
 		{name: "to a slash", modes: "write", do: ln("a.txt", "new/"), err: "missing", want: "fs.write new not_found"},
 		{name: "out", modes: "write", do: ln("a.txt", "../new"), err: "not granted", want: "fs.write /docs/new refused"},
-		{name: "in from outside", modes: "write", do: ln("../secret.txt", "new"), err: "not granted", want: "fs.write new refused"},
-		{name: "in by a link", modes: "write", do: ln("updir/secret.txt", "new"), err: "not granted", want: "fs.write new refused"},
+		{name: "in from outside", modes: "write", do: ln("../secret.txt", "new"), err: "not granted", want: "fs.write /docs/secret.txt refused"},
+		{name: "in by a link", modes: "write", do: ln("updir/secret.txt", "new"), err: "not granted", want: "fs.write updir/secret.txt refused"},
 		{name: "absolute", modes: "write", do: ln("/etc/passwd", "new"), err: "not granted", want: "fs.write /etc/passwd refused"},
 	})
 }
@@ -165,13 +168,16 @@ func testAcrossGrants(t *testing.T) {
 	}
 	// The handles of two calls do not go together.
 	dir := tree(t)
-	_, a, _ := two(t, dir, "write remove", "write")
-	_, _, b := two(t, dir, "write", "write")
+	fx, a, _ := two(t, dir, "write remove", "write")
+	other, _, b := two(t, dir, "write", "write")
 	if err := a.Rename("a.txt", b, "new"); refusal(err) != "not granted" {
 		t.Errorf("a file went from one call to another: %v", err)
 	}
 	if err := a.Link("a.txt", b, "new"); refusal(err) != "not granted" {
 		t.Errorf("a file was linked from one call to another: %v", err)
+	}
+	if got, others := fx.Close(), other.Close(); len(others) > 0 || len(got) != 2 || got[0].Code != "refused" || got[1].Kind != "fs.write" {
+		t.Errorf("effects %+v, and of the other call %+v", got, others)
 	}
 }
 

@@ -1,6 +1,7 @@
 package hostfx
 
 import (
+	"errors"
 	"math"
 
 	"golang.org/x/sys/unix"
@@ -21,7 +22,7 @@ func (f *File) alter(op func() error) error {
 
 // Truncate makes the file size bytes long. What it grows by counts as written:
 // [ErrQuota] if that is more than the call may still write. It needs the mode write,
-// also where the file was opened to append.
+// also where the file was opened to append; then it is the effect fs.write as well.
 func (f *File) Truncate(size int64) error {
 	if size < 0 {
 		return unix.EINVAL
@@ -57,7 +58,16 @@ func (f *File) resize(size int64, grow bool) error {
 		q.back(more)
 		return err
 	}
+	f.overwrites()
 	return nil
+}
+
+// overwrites says that a file that was opened to append to is more than that from now
+// on. It must be called with mu held.
+func (f *File) overwrites() {
+	if f.kind == "fs.append" {
+		f.kind, f.wrote = "fs.write", f.add("fs.write")
+	}
 }
 
 // SetTimes sets the file's times. It needs the mode write, whatever the file was
@@ -74,7 +84,13 @@ func (f *File) SetTimes(t Times) error {
 		if err := f.d.fx.unchanged(); err != nil {
 			return f.d.note("fs.write", f.name, err)
 		}
-		if err := control(f.file, func(fd int) error { return touchFD(fd, t, f.d.fx.host.now()) }); err != nil {
+		err = f.d.fx.journaledFile(f, i, func() error {
+			return control(f.file, func(fd int) error { return touchFD(fd, t, f.d.fx.host.now()) })
+		})
+		if err == errGone || errors.Is(err, ErrQuota) {
+			err = f.d.note("fs.write", f.name, err)
+		}
+		if err != nil {
 			return err
 		}
 		if !f.mode.alters() {
@@ -113,8 +129,8 @@ func (f *File) SetAppend(on bool) error {
 		if err != nil {
 			return err
 		}
-		if f.appending = on; !on && f.kind == "fs.append" {
-			f.kind, f.wrote = "fs.write", f.add("fs.write")
+		if f.appending = on; !on {
+			f.overwrites()
 		}
 		return nil
 	})

@@ -8,7 +8,12 @@
 // guests reach the same files through [Effects.Dirs].
 //
 // There are files ([Modes] says what each mode of the fs capability gives), requests
-// ([Effects.HTTP]), commands ([Effects.Run]) and lines for the caller ([Effects.Log]).
+// ([Effects.HTTP]), commands ([Effects.Run]), which may go on for later calls of a
+// session ([Effects.Start]), the plan of the session ([Effects.RegisterTask]), and lines
+// for the caller ([Effects.Log]).
+//
+// A call that is granted a workspace leaves in a journal what it is about to change, so
+// that [Effects.Undo] can put it back and [Effects.Diff] show it.
 //
 // A credential is read when the call opens, only when the grant names it, and is
 // put on a request after all that the tool says about it. The tool never has it.
@@ -59,11 +64,13 @@ type Options struct {
 	CA []byte
 
 	// Secrets reads a credential by name. Nil means that there are none. It is
-	// asked once for each name and call, and must be safe for concurrent use.
+	// asked once for each name and call, and must be safe for concurrent use. Its
+	// errors are told to nobody, since they may quote what it read; of a [*call.Error],
+	// Where is told to the operator.
 	Secrets func(name string) (Secret, error)
 
-	// Now is the clock that a grant's expiry is held against. Zero means
-	// time.Now.
+	// Now is the clock that a grant's expiry is held against, and that says how long
+	// effects took. Zero means time.Now.
 	Now func() time.Time
 
 	// ExecEnforcement is the least that the kernel must do to confine commands, or
@@ -71,6 +78,27 @@ type Options struct {
 	// [Unavailable] for whatever there is. Zero means Enforced. Commands run on Linux
 	// only.
 	ExecEnforcement string
+
+	// ProcessLife is how long a command may go on that [Effects.Start] started. Zero
+	// means an hour.
+	ProcessLife time.Duration
+
+	// Processes is how many of them one session may have, and AllProcesses how many all
+	// sessions together, those that ended and were not forgotten included. Zero means 8
+	// and 64.
+	Processes, AllProcesses int
+
+	// Journal is the absolute path of a directory, of the operator's own user and closed
+	// to all others, for what files were before calls changed them: see
+	// [Effects.Workspace]. It is made if it is missing, and no other process may use it.
+	// Zero means none, and no call for which a workspace is granted.
+	Journal string
+
+	// JournalBytes is how large the journal may become, and JournalAge how long what a
+	// call changed is kept. The oldest calls go first; those under way stay. Zero means
+	// 1 GiB and 30 days.
+	JournalBytes int64
+	JournalAge   time.Duration
 
 	// Launcher is the path of a program that calls [Main] first in its main function,
 	// for one that does not do so itself. Zero means the program that runs.
@@ -94,6 +122,9 @@ type Host struct {
 	trust    *x509.CertPool // nil for the system's
 	secrets  func(string) (Secret, error)
 	exec     commands
+
+	processes *processes
+	journal   *journal // nil for none
 
 	guardian *ssrf.Guardian
 	resolver *net.Resolver
@@ -139,6 +170,14 @@ func newHost(o Options, kernel bool) (*Host, error) {
 	if h.exec, err = newCommands(o); err != nil {
 		errs = append(errs, err)
 	}
+	if h.processes, err = newProcesses(o, h.now); err != nil {
+		errs = append(errs, err)
+	}
+	if o.Journal != "" && len(errs) == 0 {
+		if h.journal, err = openJournal(o, h.roots, h.now); err != nil {
+			errs = append(errs, fmt.Errorf("hostfx: journal %s: %w", o.Journal, err))
+		}
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
@@ -163,13 +202,15 @@ func (h *Host) add(r Root) error {
 	return nil
 }
 
-// Close closes the roots. Effects that are open stay usable until their own
-// Close. Closing a nil Host does nothing.
+// Close ends all commands that go on, and closes the roots and the journal. Effects
+// that are open stay usable until their own Close, but change nothing more that would
+// have to be in the journal. Closing a nil Host does nothing.
 func (h *Host) Close() error {
 	if h == nil {
 		return nil
 	}
-	var errs []error
+	h.processes.close()
+	errs := []error{h.journal.close()}
 	for _, r := range h.roots {
 		errs = append(errs, r.close())
 	}
@@ -189,17 +230,21 @@ func (h *Host) Close() error {
 // component of a granted path is a link, wherever it leads;
 // [call.CodeSecretUnavailable] when a credential is missing or cannot be used;
 // [call.CodeExecUnconfined] when commands are granted and cannot be confined as the
-// operator demands. A grant is spent even when Open fails after that.
+// operator demands; [call.CodeWorkspaceUnavailable] when a workspace is granted and the
+// host has no journal, or the call is in nobody's session, which only [Host.OpenFor]
+// says. A grant is spent even when Open fails after that.
 func (h *Host) Open(ctx context.Context, g grant.Grant) (*Effects, error) {
-	now := time.Now
-	if h != nil {
-		now = h.now
-	}
-	if !g.Spend(now()) {
+	return h.OpenFor(ctx, g, Session{})
+}
+
+// begin opens all that is of the call alone.
+func (h *Host) begin(ctx context.Context, g grant.Grant, s Session) (*Effects, error) {
+	if !g.Spend(h.clock()()) {
 		return nil, &call.Error{Code: call.CodeGrantMismatch}
 	}
 	caps := g.Caps()
 	fx := newEffects(ctx, h, g, caps)
+	fx.session = s
 	for _, f := range caps.FS {
 		if err := fx.open(h, f); err != nil {
 			fx.Close()
@@ -207,14 +252,27 @@ func (h *Host) Open(ctx context.Context, g grant.Grant) (*Effects, error) {
 		}
 	}
 	err := fx.readSecrets()
-	if err == nil && len(caps.Exec) > 0 {
-		err = h.commands().ready()
+	for _, e := range caps.Exec {
+		if err == nil {
+			err = h.commands().ready(e)
+		}
+	}
+	if err == nil && caps.Workspace {
+		fx.edits, err = h.edits(s, fx.dirs, fx.ctx.Done())
 	}
 	if err != nil {
 		fx.Close()
 		return nil, err
 	}
 	return fx, nil
+}
+
+// clock is the host's.
+func (h *Host) clock() func() time.Time {
+	if h == nil {
+		return time.Now
+	}
+	return h.now
 }
 
 // open adds one entry of the grant. Entries for the same directory become one.

@@ -41,7 +41,8 @@ type Response struct {
 }
 
 // HTTP sends one request, over a connection of its own, and returns the whole
-// answer. It ends with ctx or with the call, whichever is first.
+// answer. It ends with ctx or with the call, whichever is first. It speaks HTTP/2 where
+// the server does. No content coding is undone, so nothing grows on the way to the tool.
 //
 // The request must fall under one http entry of the grant for each thing that
 // it is: host, port, path, method, and the secret that it names or the absence
@@ -52,10 +53,12 @@ type Response struct {
 // the entity tag on which it depends as If-Match. Of two forms for one secret, the one
 // that the grant lists first is taken, with the networks of that form alone.
 //
-// Each request whose URL can be read is an effect, with the host pattern and
-// port as Within: http.get, http.head, http.post, http.put, http.patch,
-// http.delete, http.options or http.other. Its Bytes are those of the body that
-// was sent, whether or not the server read it, and of the body that came back.
+// Each request is an effect, with the host pattern and port as Within: http.get,
+// http.head, http.post, http.put, http.patch, http.delete, http.options or http.other.
+// One whose URL nobody can read is refused and has no Target. Its BytesOut are those of
+// the body that was sent, whether or not the server read it, its BytesIn those of the
+// body that came back, and its Address is that of the connection, or the last to which
+// one was tried.
 //
 // # Errors
 //
@@ -75,11 +78,16 @@ func (fx *Effects) HTTP(ctx context.Context, r Request) (*Response, error) {
 	}
 	u, text, err := facts.ParseURL(r.URL)
 	if err != nil {
+		fx.log.add(httpKind(r.Method), "", "", refused)
 		return nil, err
 	}
 	x := &exchange{fx: fx, url: u, text: text}
+	began := fx.now()
 	a, err := x.do(ctx, r)
-	fx.log.add(httpKind(r.Method), x.within, text, httpCode(err)).bytes.Add(x.sent + x.received)
+	e := fx.log.record(call.Effect{Kind: httpKind(r.Method), Within: x.within, Target: text, Address: x.address, Code: httpCode(err)})
+	e.out.Add(x.sent)
+	e.in.Add(x.received)
+	e.lasted(fx.since(began))
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +128,7 @@ type exchange struct {
 	text string // the URL, canonical
 
 	within         string // what granted it
+	address        string // that was dialled
 	sent, received int64  // bytes of bodies
 }
 
@@ -158,6 +167,7 @@ func (x *exchange) do(ctx context.Context, r Request) (*Response, error) {
 	if wire.end(); wire.up() {
 		x.sent = int64(len(r.Body))
 	}
+	x.address = wire.to()
 	return a, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,11 +34,11 @@ func TestHTTP(t *testing.T) {
 		err  error
 		want call.Effect
 	}{
-		{name: "get", give: get(v1), want: call.Effect{Kind: "http.get", Within: within, Target: v1, Code: "ok", Bytes: 5}},
-		{name: "post", give: post(v1, "abc"), want: call.Effect{Kind: "http.post", Within: within, Target: v1, Code: "ok", Bytes: 8}},
-		{name: "canonical", give: get("HTTPS://API.example.com:443/v1/%78?q=1"), want: call.Effect{Kind: "http.get", Within: within, Target: v1 + "?q=1", Code: "ok", Bytes: 5}},
-		{name: "wildcard", give: get(v1), caps: only(func(h *call.HTTP) { h.Hosts = []string{"*.example.com"} }), want: call.Effect{Kind: "http.get", Within: "*.example.com:443", Target: v1, Code: "ok", Bytes: 5}},
-		{name: "other method", give: method("REPORT"), caps: only(func(h *call.HTTP) { h.Methods = []string{"REPORT"} }), want: call.Effect{Kind: "http.other", Within: within, Target: v1, Code: "ok", Bytes: 5}},
+		{name: "get", give: get(v1), want: call.Effect{Kind: "http.get", Within: within, Target: v1, Code: "ok", BytesIn: 5}},
+		{name: "post", give: post(v1, "abc"), want: call.Effect{Kind: "http.post", Within: within, Target: v1, Code: "ok", BytesIn: 5, BytesOut: 3}},
+		{name: "canonical", give: get("HTTPS://API.example.com:443/v1/%78?q=1"), want: call.Effect{Kind: "http.get", Within: within, Target: v1 + "?q=1", Code: "ok", BytesIn: 5}},
+		{name: "wildcard", give: get(v1), caps: only(func(h *call.HTTP) { h.Hosts = []string{"*.example.com"} }), want: call.Effect{Kind: "http.get", Within: "*.example.com:443", Target: v1, Code: "ok", BytesIn: 5}},
+		{name: "other method", give: method("REPORT"), caps: only(func(h *call.HTTP) { h.Methods = []string{"REPORT"} }), want: call.Effect{Kind: "http.other", Within: within, Target: v1, Code: "ok", BytesIn: 5}},
 
 		{name: "nothing granted", give: get(v1), caps: call.Caps{Log: true}, err: hostfx.ErrNotGranted, want: call.Effect{Kind: "http.get", Target: v1, Code: "refused"}},
 		{name: "host", give: get("https://apo.example.com/v1/x"), err: hostfx.ErrNotGranted, want: call.Effect{Kind: "http.get", Target: "https://apo.example.com/v1/x", Code: "refused"}},
@@ -75,7 +76,7 @@ func TestHTTP(t *testing.T) {
 			if seen := len(w.requests()) - before; seen != 1 && tt.err == nil || seen != 0 && tt.err != nil {
 				t.Errorf("the server was asked %d times", seen)
 			}
-			if d := cmp.Diff([]call.Effect{tt.want}, fx.Close()); d != "" {
+			if d := cmp.Diff([]call.Effect{tt.want}, happened(t, fx.Close())); d != "" {
 				t.Errorf("effects (-want +got):\n%s", d)
 			}
 		})
@@ -104,16 +105,19 @@ func TestHTTPSends(t *testing.T) {
 	}
 }
 
-func TestHTTPUnparsableURLIsNoEffect(t *testing.T) {
+// It is refused, and nothing of it is recorded but that.
+func TestHTTPUnparsableURL(t *testing.T) {
 	fx := newWeb(t, hello).open(t, only())
-	for _, u := range []string{"", "/v1", "https://127.0.0.1/v1", "https://user:canary@api.example.com/v1", "https://api.example.com/v1/%2e%2e/x", "file:///etc/passwd", strings.Repeat("a", 1<<20)} {
+	urls := []string{"", "/v1", "https://127.0.0.1/v1", "https://user:canary@api.example.com/v1", "https://api.example.com/v1/%2e%2e/x", "file:///etc/passwd", strings.Repeat("a", 1<<20)}
+	for _, u := range urls {
 		_, err := fx.HTTP(t.Context(), get(u))
 		if call.CodeOf(err, "") != call.CodeFactsUnparsable || strings.Contains(err.Error(), "canary") {
 			t.Errorf("HTTP(%.60q) = %v, want %s", u, err, call.CodeFactsUnparsable)
 		}
 	}
-	if got := fx.Close(); len(got) != 0 {
-		t.Errorf("effects = %v", got)
+	want := slices.Repeat([]call.Effect{{Kind: "http.get", Code: "refused"}}, len(urls))
+	if d := cmp.Diff(want, happened(t, fx.Close())); d != "" {
+		t.Errorf("effects (-want +got):\n%s", d)
 	}
 }
 
@@ -219,8 +223,8 @@ func TestHTTPByteCap(t *testing.T) {
 		if a, err := fx.HTTP(t.Context(), get(site+"endless")); !errors.Is(err, hostfx.ErrTooLarge) || a != nil {
 			t.Errorf("endless answer: %v, %v, want %v", a, err, hostfx.ErrTooLarge)
 		}
-		if got := fx.Close()[0]; got.Bytes > 150_000 {
-			t.Errorf("%d bytes were read", got.Bytes)
+		if got := fx.Close()[0]; got.BytesIn > 150_000 {
+			t.Errorf("%d bytes were read", got.BytesIn)
 		}
 	})
 	t.Run("sent", func(t *testing.T) {
@@ -319,7 +323,7 @@ func TestCloseEndsRequests(t *testing.T) {
 	wg.Go(func() { _, err = fx.HTTP(context.Background(), get(v1)) })
 	<-arrived
 	want := []call.Effect{{Kind: "http.get", Within: api + ":443", Target: v1, Code: "error"}}
-	if d := cmp.Diff(want, fx.Close()); d != "" {
+	if d := cmp.Diff(want, happened(t, fx.Close())); d != "" {
 		t.Errorf("effects (-want +got):\n%s", d)
 	}
 	wg.Wait()
@@ -339,7 +343,7 @@ func TestHTTPAfterTheGrantDied(t *testing.T) {
 	if _, err := fx.HTTP(t.Context(), get(v1)); !errors.Is(err, hostfx.ErrClosed) || len(w.requests()) != 0 {
 		t.Errorf("HTTP() = %v, want %v", err, hostfx.ErrClosed)
 	}
-	if d := cmp.Diff([]call.Effect{}, fx.Close(), cmpopts.EquateEmpty()); d != "" {
+	if d := cmp.Diff([]call.Effect{}, happened(t, fx.Close()), cmpopts.EquateEmpty()); d != "" {
 		t.Error(d)
 	}
 }

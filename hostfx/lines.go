@@ -15,6 +15,30 @@ const (
 	defaultLogBytes = 16 * maxLine
 )
 
+// Level says how much a line that is logged matters. The zero value is Info.
+type Level int
+
+// The levels of lines.
+const (
+	Debug Level = iota - 1
+	Info
+	Warn
+	Error
+)
+
+// mark is what a line of the level begins with.
+func (l Level) mark() string {
+	switch {
+	case l < Info:
+		return "debug: "
+	case l == Info:
+		return ""
+	case l == Warn:
+		return "warn: "
+	}
+	return "error: "
+}
+
 // lines are what the tool logged.
 type lines struct {
 	mu   sync.Mutex // protects the fields below
@@ -27,14 +51,19 @@ type lines struct {
 // record. Characters that would end the line or move a terminal's cursor, and
 // bytes that are not UTF-8, become U+FFFD; what is beyond 4,096 bytes is cut.
 //
-// All lines of a call are one effect of kind log, whose Count and Bytes grow.
+// All lines of a call are one effect of kind log, whose Count and BytesOut grow.
 //
 // # Errors
 //
 // [ErrNotGranted] when the grant does not say log; [ErrTooLarge] when the line does
 // not fit into the grant's log_bytes (65,536 unless it says). That line and all
 // after it are dropped, and counted in an effect of their own.
-func (fx *Effects) Log(line string) error {
+func (fx *Effects) Log(line string) error { return fx.LogAt(Info, line) }
+
+// LogAt is [Effects.Log] of a line that matters more or less than others: it begins
+// with "debug: ", "warn: " or "error: ", which counts as part of it.
+func (fx *Effects) LogAt(level Level, line string) error {
+	line = level.mark() + line
 	fx.life.RLock()
 	defer fx.life.RUnlock()
 	if err := fx.gone(); err != nil {
@@ -77,15 +106,26 @@ func (l *lines) add(line string) (int, error) {
 }
 
 // cut keeps whole characters.
-func cut(s string) string {
-	if len(s) <= maxLine {
+func cut(s string) string { return s[:endWithin(s, maxLine)] }
+
+// shortened is what is kept of s, at most so many bytes, without the rest in memory.
+func shortened(s string, most int) string {
+	if len(s) <= most {
 		return s
 	}
-	i := maxLine
-	for i > maxLine-utf8.UTFMax && !utf8.RuneStart(s[i]) {
+	return strings.Clone(s[:endWithin(s, most)])
+}
+
+// endWithin is where at most so many bytes of whole characters end.
+func endWithin(s string, most int) int {
+	if len(s) <= most {
+		return len(s)
+	}
+	i := most
+	for i > most-utf8.UTFMax && !utf8.RuneStart(s[i]) {
 		i--
 	}
-	return s[:i]
+	return i
 }
 
 func printable(r rune) rune {

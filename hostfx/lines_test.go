@@ -38,14 +38,24 @@ func TestLog(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			fx := logging(t, call.Caps{Log: true})
 			must(t, fx.Log(tt.give))
-			want := []call.Effect{{Kind: "log", Within: "log", Code: "ok", Bytes: int64(len(tt.want)), Count: 1}}
-			if d := cmp.Diff(want, fx.Close()); d != "" {
+			want := []call.Effect{{Kind: "log", Within: "log", Code: "ok", BytesOut: int64(len(tt.want)), Count: 1}}
+			if d := cmp.Diff(want, happened(t, fx.Close())); d != "" {
 				t.Errorf("effects (-want +got):\n%s", d)
 			}
 			if d := cmp.Diff(tt.want, string(fx.Logged())); d != "" {
 				t.Errorf("logged (-want +got):\n%s", d)
 			}
 		})
+	}
+}
+
+func TestLogLevels(t *testing.T) {
+	fx := logging(t, call.Caps{Log: true, Bounds: call.Bounds{LogBytes: 100}})
+	for _, l := range []hostfx.Level{hostfx.Debug, hostfx.Info, hostfx.Warn, hostfx.Error} {
+		must(t, fx.LogAt(l, "a\nb"))
+	}
+	if got, want := string(fx.Logged()), "debug: a\ufffdb\na\ufffdb\nwarn: a\ufffdb\nerror: a\ufffdb\n"; got != want {
+		t.Errorf("logged %q, want %q", got, want)
 	}
 }
 
@@ -63,9 +73,9 @@ func TestLogBound(t *testing.T) {
 		t.Errorf("Logged() = %q", got)
 	}
 	want := []call.Effect{
-		{Kind: "log", Within: "log", Code: "ok", Bytes: 5, Count: 1}, {Kind: "log", Within: "log", Code: "over_cap", Count: 2},
+		{Kind: "log", Within: "log", Code: "ok", BytesOut: 5, Count: 1}, {Kind: "log", Within: "log", Code: "over_cap", Count: 2},
 	}
-	if d := cmp.Diff(want, fx.Close()); d != "" {
+	if d := cmp.Diff(want, happened(t, fx.Close())); d != "" {
 		t.Errorf("effects (-want +got):\n%s", d)
 	}
 }
@@ -77,7 +87,7 @@ func TestLogNotGranted(t *testing.T) {
 			t.Errorf("Log() = %v, want %v", err, hostfx.ErrNotGranted)
 		}
 	}
-	if d := cmp.Diff([]call.Effect{{Kind: "log", Code: "refused", Count: 2}}, fx.Close()); d != "" || len(fx.Logged()) != 0 {
+	if d := cmp.Diff([]call.Effect{{Kind: "log", Code: "refused", Count: 2}}, happened(t, fx.Close())); d != "" || len(fx.Logged()) != 0 {
 		t.Errorf("effects (-want +got):\n%s", d)
 	}
 	if err := fx.Log("x"); !errors.Is(err, hostfx.ErrClosed) {
@@ -102,7 +112,7 @@ func TestLogTogether(t *testing.T) {
 	}
 	wg.Wait()
 	e := fx.Close()
-	if len(e) != 2 || e[0].Count+e[1].Count != 16_000 || e[0].Bytes != 65_530 || int64(len(fx.Logged())) != e[0].Bytes {
+	if len(e) != 2 || e[0].Count+e[1].Count != 16_000 || e[0].BytesOut != 65_530 || int64(len(fx.Logged())) != e[0].BytesOut {
 		t.Errorf("effects = %v, logged %d bytes", e, len(fx.Logged()))
 	}
 }

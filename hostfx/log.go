@@ -3,6 +3,7 @@ package hostfx
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/callgate/callgate/engine/call"
 )
@@ -22,6 +23,10 @@ const (
 	more     = "more"
 )
 
+// Structural is the enforcement of effects that the host did, or refused, itself: what
+// is not granted has no handle to do it with.
+const Structural = "structural"
+
 // kept is how many effects of one code are listed. A guest can cause effects
 // without end, and each costs memory here and a line in the record.
 func kept(code string) int {
@@ -31,30 +36,61 @@ func kept(code string) int {
 	return 100
 }
 
+// keptOfKind is how many of one kind and code are listed however many others of the code
+// there were: who reads a file 500 times hides no request.
+const keptOfKind = 3
+
+// maxTarget is how many bytes of a target are kept. What is refused has any name that
+// the tool made up.
+const maxTarget = 8 << 10
+
 // effectLog is what happened so far, in order.
 type effectLog struct {
 	mu    sync.Mutex // protects the fields below
 	list  []*entry
-	codes map[string]int // code -> effects listed
-	rest  *entry         // all that are not listed, nil while there are none
+	codes map[string]int    // code -> effects listed
+	kinds map[[2]string]int // kind and code -> likewise
+	rest  *entry            // all that are not listed, nil while there are none
 
 	lines map[string]*entry // code -> the one effect of all lines logged with it
 }
 
-// entry is one effect whose bytes may still grow.
+// entry is one effect whose numbers may still grow.
 type entry struct {
 	effect call.Effect
-	bytes  atomic.Int64
+	in     atomic.Int64 // bytes that came to the tool
+	out    atomic.Int64 // bytes that it sent
+	took   atomic.Int64 // nanoseconds
 }
 
-// add records one effect. Bytes that it moves are added to what it returns.
+// lasted adds how long the effect, or a part of it, took.
+func (e *entry) lasted(d time.Duration) { e.took.Add(int64(d)) }
+
+// since is how long ago that was. A clock that was set back meanwhile makes nothing
+// take less than no time.
+func (fx *Effects) since(began time.Time) time.Duration { return max(fx.now().Sub(began), 0) }
+
+// add records one effect. Bytes that it moves, and time that it takes, are added to
+// what it returns.
 func (l *effectLog) add(kind, within, target, code string) *entry {
+	return l.record(call.Effect{Kind: kind, Within: within, Target: target, Code: code})
+}
+
+// record is add for an effect of which more is known: its address, or its enforcement
+// if that is not [Structural].
+func (l *effectLog) record(effect call.Effect) *entry {
+	code := effect.Code
+	if effect.Enforcement == "" {
+		effect.Enforcement = Structural
+	}
+	effect.Target = shortened(effect.Target, maxTarget)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.codes == nil {
-		l.codes = map[string]int{}
+		l.codes, l.kinds = map[string]int{}, map[[2]string]int{}
 	}
-	if l.codes[code] >= kept(code) {
+	kind := [2]string{effect.Kind, code}
+	if l.codes[code] >= kept(code) && l.kinds[kind] >= keptOfKind {
 		if l.rest == nil {
 			l.rest = &entry{effect: call.Effect{Code: more}}
 		}
@@ -62,7 +98,8 @@ func (l *effectLog) add(kind, within, target, code string) *entry {
 		return l.rest
 	}
 	l.codes[code]++
-	e := &entry{effect: call.Effect{Kind: kind, Within: within, Target: target, Code: code}}
+	l.kinds[kind]++
+	e := &entry{effect: effect}
 	l.list = append(l.list, e)
 	return e
 }
@@ -73,7 +110,7 @@ func (l *effectLog) addLine(within, code string, bytes int) {
 	defer l.mu.Unlock()
 	e := l.lines[code]
 	if e == nil {
-		e = &entry{effect: call.Effect{Kind: "log", Within: within, Code: code}}
+		e = &entry{effect: call.Effect{Kind: "log", Within: within, Code: code, Enforcement: Structural}}
 		if l.lines == nil {
 			l.lines = map[string]*entry{}
 		}
@@ -81,7 +118,7 @@ func (l *effectLog) addLine(within, code string, bytes int) {
 		l.list = append(l.list, e)
 	}
 	e.effect.Count++
-	e.bytes.Add(int64(bytes))
+	e.out.Add(int64(bytes))
 }
 
 // effects returns a copy of what is recorded.
@@ -95,7 +132,8 @@ func (l *effectLog) effects() []call.Effect {
 	out := make([]call.Effect, 0, len(list))
 	for _, e := range list {
 		x := e.effect
-		x.Bytes = e.bytes.Load()
+		x.BytesIn, x.BytesOut = e.in.Load(), e.out.Load()
+		x.TookUS = e.took.Load() / int64(time.Microsecond)
 		out = append(out, x)
 	}
 	return out

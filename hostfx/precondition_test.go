@@ -148,7 +148,7 @@ func testChangedFile(t *testing.T) {
 			if _, err := fx.HTTP(t.Context(), get(v1)); err != nil {
 				t.Errorf("a request that changes nothing: %v", err)
 			}
-			wants := []call.Effect{{Kind: "http.get", Within: api + ":443", Target: v1, Code: "ok", Bytes: 5}}
+			wants := []call.Effect{{Kind: "http.get", Within: api + ":443", Target: v1, Code: "ok", BytesIn: 5}}
 			for _, method := range []string{"POST", "DELETE", "REPORT"} {
 				if _, err := fx.HTTP(t.Context(), hostfx.Request{Method: method, URL: v1}); !errors.Is(err, tt.want) {
 					t.Errorf("%s = %v, want %v", method, err, tt.want)
@@ -161,13 +161,13 @@ func testChangedFile(t *testing.T) {
 				} else if tt.digest != call.Absent {
 					must(t, os.WriteFile(path, []byte("alpha"), 0o600))
 				}
-				e := call.Effect{Kind: map[string]string{"POST": "http.post", "DELETE": "http.delete", "REPORT": "http.other"}[method], Within: api + ":443", Target: v1, Code: "ok", Bytes: 5}
+				e := call.Effect{Kind: map[string]string{"POST": "http.post", "DELETE": "http.delete", "REPORT": "http.other"}[method], Within: api + ":443", Target: v1, Code: "ok", BytesIn: 5}
 				if tt.want != nil {
-					e.Code, e.Bytes = "changed", 0
+					e.Code, e.BytesIn = "changed", 0
 				}
 				wants = append(wants, e)
 			}
-			if d := cmp.Diff(wants, fx.Close()); d != "" {
+			if d := cmp.Diff(wants, happened(t, fx.Close())); d != "" {
 				t.Errorf("effects (-want +got):\n%s", d)
 			}
 			if n := len(w.requests()); n != 4 && tt.want == nil || n != 1 && tt.want != nil {
@@ -236,7 +236,7 @@ func TestEntityTag(t *testing.T) {
 		if !errors.Is(err, hostfx.ErrBadRequest) {
 			t.Errorf("%s: %v, want %v", name, err, hostfx.ErrBadRequest)
 		}
-		if d := cmp.Diff([]call.Effect{{Kind: "http.put", Within: api + ":443", Target: v1, Code: "refused"}}, fx.Close()); d != "" {
+		if d := cmp.Diff([]call.Effect{{Kind: "http.put", Within: api + ":443", Target: v1, Code: "refused"}}, happened(t, fx.Close())); d != "" {
 			t.Error(d)
 		}
 	}

@@ -67,8 +67,17 @@ func (fx *Effects) readSecrets() error {
 }
 
 func noSecret(s *call.Secret, err error) error {
-	return &call.Error{Code: call.CodeSecretUnavailable, Detail: "secret " + s.Name + ": " + err.Error()}
+	e := &call.Error{Code: call.CodeSecretUnavailable, Detail: "secret " + s.Name + ": " + err.Error()}
+	if why, ok := errors.AsType[*unread](err); ok {
+		e.Where = why.where
+	}
+	return e
 }
+
+// unread says that a credential cannot be read, and to the operator why.
+type unread struct{ text, where string }
+
+func (u *unread) Error() string { return u.text }
 
 // secret waits for a credential, but not longer than the call may take.
 func (fx *Effects) secret(name string) (Secret, error) {
@@ -91,19 +100,25 @@ func (fx *Effects) secret(name string) (Secret, error) {
 }
 
 // secret reads a credential. The errors never wrap the reader's, which may quote
-// what it read.
+// what it read; only the place of one that is a *call.Error goes on.
 func (h *Host) secret(name string) (Secret, error) {
 	if h == nil || h.secrets == nil {
 		return Secret{}, errors.New("no secrets are configured")
 	}
 	s, err := h.secrets(name)
+	if err != nil {
+		u := &unread{text: "it cannot be read"}
+		if e, ok := errors.AsType[*call.Error](err); ok {
+			u.where = e.Where
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			u.text = "it does not exist"
+		} else if errors.Is(err, fs.ErrPermission) {
+			u.text = "it may not be read"
+		}
+		return Secret{}, u
+	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return Secret{}, errors.New("it does not exist")
-	case errors.Is(err, fs.ErrPermission):
-		return Secret{}, errors.New("it may not be read")
-	case err != nil:
-		return Secret{}, errors.New("it cannot be read")
 	case len(s.Value) < minSecret || len(s.Value) > maxSecret:
 		return Secret{}, fmt.Errorf("it is not of %d to %d bytes", minSecret, maxSecret)
 	case !httpguts.ValidHeaderFieldValue(s.Value) || strings.Trim(s.Value, " \t") != s.Value:

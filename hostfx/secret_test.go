@@ -319,3 +319,25 @@ func TestCredentialMustBeThere(t *testing.T) {
 		t.Errorf("nil Host: %v", err)
 	}
 }
+
+// Why a credential cannot be read is told to the operator in the words that are meant
+// for that, and in no others.
+func TestCredentialTellsTheOperator(t *testing.T) {
+	for _, tt := range []struct {
+		err           error
+		detail, where string
+	}{
+		{errors.New("canary"), "secret token: it cannot be read", ""},
+		{&call.Error{Code: call.CodeSecretUnavailable, Where: "/k: mode is 0644", Err: errors.New("canary")}, "secret token: it cannot be read", "/k: mode is 0644"},
+		{&call.Error{Detail: "canary", Where: "/k", Err: fs.ErrNotExist}, "secret token: it does not exist", "/k"},
+		{&call.Error{Where: "/k", Err: fs.ErrPermission}, "secret token: it may not be read", "/k"},
+	} {
+		h, err := hostfx.New(hostfx.Options{Secrets: func(string) (hostfx.Secret, error) { return hostfx.Secret{}, tt.err }})
+		must(t, err)
+		_, err = h.Open(t.Context(), mint(t, only(carrying("token", "bearer"))))
+		e, ok := errors.AsType[*call.Error](err)
+		if !ok || e.Code != call.CodeSecretUnavailable || e.Detail != tt.detail || e.Where != tt.where || exposed(err) {
+			t.Errorf("%v: %+v", tt.err, err)
+		}
+	}
+}

@@ -83,10 +83,17 @@ type web struct {
 
 func newWeb(t testing.TB, h http.HandlerFunc) *web {
 	t.Helper()
+	return newWebOf(t, h, "http/1.1")
+}
+
+// newWebOf is newWeb of a server that speaks these protocols, best first.
+func newWebOf(t testing.TB, h http.HandlerFunc, protocols ...string) *web {
+	t.Helper()
 	w := &web{ca: newAuthority(t)}
-	w.conf = &tls.Config{Certificates: []tls.Certificate{w.ca.leaf(t, api)}}
+	w.conf = &tls.Config{Certificates: []tls.Certificate{w.ca.leaf(t, api)}, NextProtos: protocols}
 	s := httptest.NewUnstartedServer(w.remember(h))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.EnableHTTP2 = true // where the handshake has chosen it
 	s.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return w.conf, nil }}
 	s.StartTLS()
 	t.Cleanup(s.Close)

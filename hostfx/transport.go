@@ -52,6 +52,8 @@ type wire struct {
 	used bool           // it dialled, or is over
 	err  error          // why dialling failed
 	conn net.Conn       // without TLS
+	addr string         // that was dialled
+	done bool           // addr is that of a connection
 }
 
 // bare is a context without its values: with them, whoever traces requests in a
@@ -89,6 +91,23 @@ func (w *wire) up() bool {
 	return w.conn != nil && w.err == nil
 }
 
+// to is the address that was dialled, "" for none.
+func (w *wire) to() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.addr
+}
+
+// dialled says to where a connection is tried, or with done was made. The dialler may
+// be about to try another one still when it has one.
+func (w *wire) dialled(address string, done bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.done {
+		w.addr, w.done = address, done
+	}
+}
+
 // why says why there is no answer.
 func (w *wire) why() error {
 	switch {
@@ -110,15 +129,16 @@ func (w *wire) why() error {
 }
 
 func (w *wire) transport() *http.Transport {
-	one := new(http.Protocols)
-	one.SetHTTP1(true)
+	both := new(http.Protocols)
+	both.SetHTTP1(true)
+	both.SetHTTP2(true)     // as the server likes, by ALPN; without TLS there is HTTP/1.1 alone
 	return &http.Transport{ // without Proxy, so there is none
 		DialContext:            w.dial,
 		DialTLSContext:         w.dial,
 		DisableKeepAlives:      true, // an address is checked for one request
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxAnswerHeader,
-		Protocols:              one,
+		Protocols:              both,
 	}
 }
 
@@ -171,6 +191,9 @@ func (w *wire) connect() (net.Conn, error) {
 			break
 		}
 	}
+	if err == nil {
+		w.dialled(conn.RemoteAddr().String(), true)
+	}
 	// A name that has one address which is not granted is not to be trusted with
 	// its others.
 	if w.refused.Load() {
@@ -201,6 +224,7 @@ func (w *wire) control(network, address string, _ syscall.RawConn) error {
 		w.refused.Store(true)
 		return ErrNotGranted
 	}
+	w.dialled(address, false)
 	return nil
 }
 
@@ -209,7 +233,7 @@ func (w *wire) secure(raw net.Conn) (net.Conn, error) {
 		ServerName: w.url.Host,
 		RootCAs:    w.fx.host.trust,
 		MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"http/1.1"},
+		NextProtos: []string{"h2", "http/1.1"},
 	})
 	err := conn.HandshakeContext(w.ctx)
 	if err == nil {

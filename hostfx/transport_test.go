@@ -31,9 +31,10 @@ type dns struct {
 
 	mu    sync.Mutex
 	asked []string
+	each  func(q dnsmessage.Question) []netip.Addr // if set, it says the answer
 }
 
-func newDNS(t *testing.T) (*dns, *net.Resolver) {
+func newDNS(t testing.TB) (*dns, *net.Resolver) {
 	t.Helper()
 	d := &dns{}
 	at, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -63,9 +64,13 @@ func (d *dns) reply(m dnsmessage.Message) *dnsmessage.Message {
 	q := m.Questions[0]
 	d.mu.Lock()
 	d.asked = append(d.asked, q.Name.String())
+	each := d.each
 	d.mu.Unlock()
 	m.Response, m.Additionals = true, nil
 	addrs, _ := d.answer.Load().([]netip.Addr)
+	if each != nil {
+		addrs = each(q)
+	}
 	if addrs == nil {
 		m.RCode = dnsmessage.RCodeNameError
 	}
@@ -73,6 +78,11 @@ func (d *dns) reply(m dnsmessage.Message) *dnsmessage.Message {
 		if q.Type == dnsmessage.TypeA && a.Is4() {
 			m.Answers = append(m.Answers, dnsmessage.Resource{
 				Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, Type: q.Type}, Body: &dnsmessage.AResource{A: a.As4()},
+			})
+		}
+		if q.Type == dnsmessage.TypeAAAA && a.Is6() {
+			m.Answers = append(m.Answers, dnsmessage.Resource{
+				Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, Type: q.Type}, Body: &dnsmessage.AAAAResource{AAAA: a.As16()},
 			})
 		}
 	}
@@ -144,17 +154,18 @@ func TestFixedAddresses(t *testing.T) {
 		to      []netip.AddrPort
 		network string
 		want    error
+		dialled string // last
 		asked   int
 	}{
-		{"granted", []netip.AddrPort{w.at}, "loopback", nil, 1},
-		{"IPv4 as IPv6", []netip.AddrPort{mapped}, "loopback", nil, 1},
-		{"IPv4 as IPv6 is not public", []netip.AddrPort{mapped}, "public", hostfx.ErrNotGranted, 0},
-		{"second answers", []netip.AddrPort{closed, w.at}, "loopback", nil, 1},
-		{"none answers", []netip.AddrPort{closed}, "loopback", hostfx.ErrNoAnswer, 0},
-		{"private", []netip.AddrPort{private}, "loopback", hostfx.ErrNotGranted, 0},
-		{"private first", []netip.AddrPort{private, w.at}, "loopback", hostfx.ErrNotGranted, 0},
-		{"private second", []netip.AddrPort{closed, private}, "loopback", hostfx.ErrNotGranted, 0},
-		{"unspecified", []netip.AddrPort{netip.AddrPortFrom(netip.IPv4Unspecified(), w.at.Port())}, "all", hostfx.ErrNotGranted, 0},
+		{"granted", []netip.AddrPort{w.at}, "loopback", nil, w.at.String(), 1},
+		{"IPv4 as IPv6", []netip.AddrPort{mapped}, "loopback", nil, w.at.String(), 1},
+		{"IPv4 as IPv6 is not public", []netip.AddrPort{mapped}, "public", hostfx.ErrNotGranted, "", 0},
+		{"second answers", []netip.AddrPort{closed, w.at}, "loopback", nil, w.at.String(), 1},
+		{"none answers", []netip.AddrPort{closed}, "loopback", hostfx.ErrNoAnswer, closed.String(), 0},
+		{"private", []netip.AddrPort{private}, "loopback", hostfx.ErrNotGranted, "", 0},
+		{"private first", []netip.AddrPort{private, w.at}, "loopback", hostfx.ErrNotGranted, "", 0},
+		{"private second", []netip.AddrPort{closed, private}, "loopback", hostfx.ErrNotGranted, closed.String(), 0},
+		{"unspecified", []netip.AddrPort{netip.AddrPortFrom(netip.IPv4Unspecified(), w.at.Port())}, "all", hostfx.ErrNotGranted, "", 0},
 	}
 	w.opts.Networks = append(w.opts.Networks, hostfx.Network{Name: "all", Ranges: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}})
 	for _, tt := range tests {
@@ -172,8 +183,8 @@ func TestFixedAddresses(t *testing.T) {
 			if n := len(w.requests()) - before; n != tt.asked {
 				t.Errorf("the server was asked %d times", n)
 			}
-			if e := fx.Close()[0]; (e.Code == "refused") != (tt.want == hostfx.ErrNotGranted) {
-				t.Errorf("effect = %v", e)
+			if e := fx.Close()[0]; (e.Code == "refused") != (tt.want == hostfx.ErrNotGranted) || e.Address != tt.dialled {
+				t.Errorf("effect = %v, want %s as its address", e, tt.dialled)
 			}
 		})
 	}

@@ -25,25 +25,31 @@ import (
 )
 
 var acts = map[string]func(args []string) error{
-	"args":    func(args []string) error { fmt.Printf("%q", args); return nil },
-	"env":     func([]string) error { fmt.Printf("%q", os.Environ()); return nil },
-	"count":   count,
-	"look":    look,
-	"exit":    func(args []string) error { os.Exit(number(args[0])); return nil },
-	"die":     func([]string) error { return unix.Kill(os.Getpid(), unix.SIGKILL) },
-	"flood":   flood,
-	"hang":    func([]string) error { forever(); return nil },
-	"linger":  linger,
-	"hold":    hold,
-	"crowd":   crowd,
-	"calls":   calls,
-	"read":    func(args []string) error { _, err := os.ReadFile(args[0]); return err },
-	"list":    func(args []string) error { _, err := os.ReadDir(args[0]); return err },
-	"write":   func(args []string) error { return opened(args[0], os.O_WRONLY) },
-	"empty":   func(args []string) error { return os.Truncate(args[0], 0) },
-	"create":  func(args []string) error { return opened(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL) },
-	"mkdir":   func(args []string) error { return os.Mkdir(args[0], 0o755) },
-	"remove":  func(args []string) error { return os.Remove(args[0]) },
+	"args":   func(args []string) error { fmt.Printf("%q", args); return nil },
+	"env":    func([]string) error { fmt.Printf("%q", os.Environ()); return nil },
+	"count":  count,
+	"look":   look,
+	"exit":   func(args []string) error { os.Exit(number(args[0])); return nil },
+	"die":    func([]string) error { return unix.Kill(os.Getpid(), unix.SIGKILL) },
+	"flood":  flood,
+	"hang":   func([]string) error { forever(); return nil },
+	"linger": linger,
+	"hold":   hold,
+	"crowd":  crowd,
+	"calls":  calls,
+	"read":   func(args []string) error { _, err := os.ReadFile(args[0]); return err },
+	"list":   func(args []string) error { _, err := os.ReadDir(args[0]); return err },
+	"write":  func(args []string) error { return opened(args[0], os.O_WRONLY) },
+	"empty":  func(args []string) error { return os.Truncate(args[0], 0) },
+	"create": func(args []string) error { return opened(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL) },
+	"mkdir":  func(args []string) error { return os.Mkdir(args[0], 0o755) },
+	"remove": func(args []string) error { return os.Remove(args[0]) },
+	"link":   func(args []string) error { return os.Link(args[0], args[1]) },
+	"lease": func(args []string) error {
+		return with(args[0], func(fd int) error { _, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK); return err })
+	},
+	"setid":   setID,
+	"name":    name,
 	"symlink": func(args []string) error { return os.Symlink("/etc", args[0]) },
 	"fifo":    func(args []string) error { return unix.Mkfifo(args[0], 0o644) },
 	"rename":  func(args []string) error { return os.Rename(args[0], args[1]) },
@@ -52,6 +58,7 @@ var acts = map[string]func(args []string) error{
 	"touchfd": touchFD,
 	"chmodfd": chmodFD,
 	"chattr":  chattr,
+	"request": request,
 	"big":     big,
 	"start":   func(args []string) error { return exec.Command(args[0], args[1:]...).Run() },
 	"tcp":     func(args []string) error { c, err := net.Dial("tcp", args[0]); return closed(c, err) },
@@ -85,6 +92,23 @@ var acts = map[string]func(args []string) error{
 		return cmd.Run()
 	},
 	"memory": memory,
+	"dgram":  dgram,
+	"socket": func(args []string) error {
+		fd, err := unix.Socket(number(args[0]), number(args[1]), number(args[2]))
+		unix.Close(fd)
+		return err
+	},
+	"fastopen": fastOpen,
+	"fastconnect": func([]string) error {
+		return stream(func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_FASTOPEN_CONNECT, 1) })
+	},
+	"nodelay": func([]string) error {
+		return stream(func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1) })
+	},
+	"listenany": func([]string) error { return stream(func(fd int) error { return unix.Listen(fd, 1) }) },
+	"bind": func([]string) error {
+		return stream(func(fd int) error { return unix.Bind(fd, &unix.SockaddrInet4{}) })
+	},
 }
 
 func main() {
@@ -263,6 +287,37 @@ func listen([]string) error {
 	return closed(l, err)
 }
 
+// setID makes a file that has a mode by which a program runs as its owner, with the call
+// that is asked for.
+func setID(args []string) error {
+	at, err := unix.BytePtrFromString(args[0])
+	if err != nil {
+		return err
+	}
+	p, here, flags := uintptr(unsafe.Pointer(at)), ^uintptr(99) /* AT_FDCWD */, uintptr(unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY)
+	var errno syscall.Errno
+	switch mode := uintptr(number(args[2])); args[1] {
+	case "openat":
+		_, _, errno = unix.Syscall6(unix.SYS_OPENAT, here, p, flags, mode, 0, 0)
+	case "tmpfile":
+		_, _, errno = unix.Syscall6(unix.SYS_OPENAT, here, p, unix.O_TMPFILE|unix.O_WRONLY, mode, 0, 0)
+	case "mknodat":
+		_, _, errno = unix.Syscall6(unix.SYS_MKNODAT, here, p, unix.S_IFREG|mode, 0, 0, 0)
+	case "look":
+		_, _, errno = unix.Syscall6(unix.SYS_OPENAT, here, p, unix.O_RDONLY, mode, 0, 0)
+	}
+	return number0(errno)
+}
+
+// name gives one of a pair of sockets a name.
+func name(args []string) error {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return err
+	}
+	return unix.Bind(fds[0], &unix.SockaddrUnix{Name: args[0]})
+}
+
 func touchFD(args []string) error {
 	return with(args[0], func(fd int) error {
 		_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, 0, 0, 0, 0)
@@ -276,6 +331,19 @@ func chmodFD(args []string) error {
 
 func chattr(args []string) error {
 	return with(args[0], func(fd int) error { return unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, 0x40 /* no dumps */) })
+}
+
+// request makes one of a file with ioctl.
+func request(args []string) error {
+	return with(args[0], func(fd int) error {
+		nr, err := strconv.ParseUint(args[1], 0, 32)
+		if err != nil {
+			return err
+		}
+		var answer [4096]byte
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(nr), uintptr(unsafe.Pointer(&answer)))
+		return number0(errno)
+	})
 }
 
 // with opens a file for reading.
@@ -305,4 +373,34 @@ func memory(args []string) error {
 	remote := []unix.RemoteIovec{{Base: uintptr(unsafe.Pointer(&b[0])), Len: 1}}
 	_, err := unix.ProcessVMReadv(number(args[0]), local, remote, 0)
 	return err
+}
+
+// dgram sends to a socket with a name, from one of a pair.
+func dgram(args []string) error {
+	fds, err := unix.Socketpair(unix.AF_UNIX, number(args[1]), 0)
+	if err != nil {
+		return err
+	}
+	return unix.Sendto(fds[0], []byte("x"), 0, &unix.SockaddrUnix{Name: args[0]})
+}
+
+// stream does something to a socket for TCP.
+func stream(do func(fd int) error) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return do(fd)
+}
+
+// fastOpen connects to a port of this machine without the call that is for it.
+func fastOpen(args []string) error {
+	to := &unix.SockaddrInet4{Port: number(args[0]), Addr: [4]byte{127, 0, 0, 1}}
+	return stream(func(fd int) error {
+		if args[1] == "sendmsg" {
+			return unix.Sendmsg(fd, []byte("x"), nil, to, unix.MSG_FASTOPEN)
+		}
+		return unix.Sendto(fd, []byte("x"), unix.MSG_FASTOPEN, to)
+	})
 }
