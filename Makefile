@@ -7,7 +7,7 @@ FUZZTIME ?= 5s
 # For what stands between guests and the host.
 GUESTFUZZTIME ?= 20s
 
-.PHONY: test check race fuzz bench demo guests redis
+.PHONY: test check race fuzz mutants bench demo guests redis
 
 test: check race fuzz
 	@echo "all tests passed"
@@ -58,6 +58,12 @@ fuzz: redis
 	    done; \
 	  done; \
 	done; rm -f .fuzz.out
+
+# Drops each check of effects in turn, as the tables in hostfx/internal/mutants/testdata
+# have it, and a test must fail. ONLY=http runs those alone whose table or name holds it.
+# It takes most of an hour, and touches nothing in the tree.
+mutants:
+	go test -tags mutants -run '^TestMutants' -timeout 6h -v ./hostfx/internal/mutants -only "$(ONLY)"
 
 # Prints ratios to a baseline of the same run, and writes docs/benchmarks.md.
 bench: redis
