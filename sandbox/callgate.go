@@ -1,10 +1,8 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"math"
 
@@ -30,9 +28,14 @@ const (
 	numTooLarge   = 5
 	numFailed     = 6 // the network, the other side or the disk
 	numRedirect   = 7
-	numBusy       = 8 // the call holds as many files as it may
+	numBusy       = 8 // the call holds as many files as it may, or as many commands go on
 	numClosed     = 9 // the call is over
 	numWithheld   = 10
+	numQuota      = 11 // the call would write more than it may, or plan more than there may be
+	numChanged    = 12 // a file that the call depends on has changed
+	numEnded      = 13 // a command was ended before it was done
+	numExists     = 14 // something is there already
+	numStatus     = 15 // the task cannot become that now
 )
 
 // Limits of what a guest asks for at once. Bodies are bounded by its memory and
@@ -47,16 +50,40 @@ const (
 // hostFunc is one function of the module callgate.
 type hostFunc struct {
 	name   string
-	params int // all i32; so is the result, an error number
+	params []byte // the result is an i32, an error number
 	do     func(*request) uint32
 }
 
+// Parameters of functions: addresses and lengths, but for the last of longThird.
+var (
+	one       = []byte{i32}
+	two       = []byte{i32, i32}
+	three     = []byte{i32, i32, i32}
+	four      = []byte{i32, i32, i32, i32}
+	longThird = []byte{i32, i32, i64}
+)
+
 var hostFuncs = []hostFunc{
-	{"http", 3, func(q *request) uint32 { return q.ask(q.http) }},
-	{"fs_read", 3, func(q *request) uint32 { return q.ask(q.readFile) }},
-	{"fs_list", 3, func(q *request) uint32 { return q.ask(q.list) }},
-	{"answer", 2, (*request).answer},
-	{"log", 2, (*request).log},
+	{"http", three, func(q *request) uint32 { return q.ask(q.http) }},
+	{"fs_read", three, func(q *request) uint32 { return q.ask(q.readFile) }},
+	{"fs_list", three, func(q *request) uint32 { return q.ask(q.list) }},
+	{"fs_stat", three, func(q *request) uint32 { return q.ask(q.stat) }},
+	{"fs_write", four, func(q *request) uint32 { return q.tellTwo(q.writeFile) }},
+	{"fs_append", four, func(q *request) uint32 { return q.tellTwo(q.appendFile) }},
+	{"fs_mkdir", two, func(q *request) uint32 { return q.tell(q.mkdir) }},
+	{"fs_remove", two, func(q *request) uint32 { return q.tell(q.remove) }},
+	{"fs_rename", four, func(q *request) uint32 { return q.tellTwo(q.rename) }},
+	{"exec", three, func(q *request) uint32 { return q.ask(q.exec) }},
+	{"exec_start", three, func(q *request) uint32 { return q.ask(q.execStart) }},
+	{"exec_output", three, func(q *request) uint32 { return q.ask(q.execOutput) }},
+	{"exec_kill", two, func(q *request) uint32 { return q.tell(q.execKill) }},
+	{"plan", one, func(q *request) uint32 { return q.answered(q.u32(0), q.plan) }},
+	{"task_register", two, func(q *request) uint32 { return q.tell(q.taskRegister) }},
+	{"task_advance", four, func(q *request) uint32 { return q.tellTwo(q.taskAdvance) }},
+	{"task_replan", four, func(q *request) uint32 { return q.tellTwo(q.taskReplan) }},
+	{"charge", longThird, func(q *request) uint32 { return q.tell(q.charge) }},
+	{"answer", two, (*request).answer},
+	{"log", two, (*request).log},
 }
 
 // hostCallgate links the functions that guests reach the call's effects with.
@@ -64,7 +91,7 @@ func hostCallgate(ctx context.Context, rt wazero.Runtime) (map[string]signature,
 	host := rt.NewHostModuleBuilder(hostModule)
 	signatures := map[string]signature{}
 	for _, f := range hostFuncs {
-		sig := signature{bytes.Repeat([]byte{i32}, f.params), []byte{i32}}
+		sig := signature{f.params, []byte{i32}}
 		host.NewFunctionBuilder().WithGoModuleFunction(guarded(func(q *request) uint32 { q.touch(); return f.do(q) }), sig.params, sig.results).Export(f.name)
 		signatures[f.name] = sig
 	}
@@ -72,10 +99,13 @@ func hostCallgate(ctx context.Context, rt wazero.Runtime) (map[string]signature,
 	return signatures, err
 }
 
-// kept is an answer that waits for the guest to take it: first head, then body.
-type kept struct{ head, body []byte }
+// kept is an answer that waits for the guest to take it: first head, then body, then
+// more.
+type kept struct{ head, body, more []byte }
 
-func (k *kept) size() uint64 { return uint64(len(k.head)) + uint64(len(k.body)) }
+func (k *kept) size() uint64 {
+	return uint64(len(k.head)) + uint64(len(k.body)) + uint64(len(k.more))
+}
 
 // room is the size of the largest answer: what the guest's memory can become, in
 // whole pages.
@@ -84,19 +114,26 @@ func (r *run) room() uint64 {
 }
 
 // ask does what the parameters (request, length, where the answer's length
-// goes) ask for, and keeps the answer. Every pointer is checked before anything
-// happens, so that no effect is lost on a guest that cannot learn of it.
+// goes) ask for, and keeps the answer.
 func (q *request) ask(do func(req []byte) (*kept, error)) uint32 {
 	q.kept = nil
-	mem := q.mod.Memory()
-	req, ok := mem.Read(q.u32(0), q.u32(1))
+	req, ok := q.mod.Memory().Read(q.u32(0), q.u32(1))
 	if !ok {
 		return numFault
 	}
-	if _, ok := mem.Read(q.u32(2), 4); !ok {
+	return q.answered(q.u32(2), func() (*kept, error) { return do(req) })
+}
+
+// answered does something, keeps the answer, and says at length how long it is. Every
+// pointer is checked before anything happens, so that no effect is lost on a guest that
+// cannot learn of it.
+func (q *request) answered(length uint32, do func() (*kept, error)) uint32 {
+	q.kept = nil
+	mem := q.mod.Memory()
+	if _, ok := mem.Read(length, 4); !ok {
 		return numFault
 	}
-	k, err := do(req)
+	k, err := do()
 	q.check()
 	if err == nil && k.size() > q.room() {
 		err = hostfx.ErrTooLarge
@@ -105,8 +142,29 @@ func (q *request) ask(do func(req []byte) (*kept, error)) uint32 {
 		return number(err)
 	}
 	q.kept = k
-	mem.WriteUint32Le(q.u32(2), uint32(k.size()))
+	mem.WriteUint32Le(length, uint32(k.size()))
 	return numOK
+}
+
+// tell does what the parameters (request, length) ask for. There is no answer, and the
+// one before is still there.
+func (q *request) tell(do func(req []byte) error) uint32 {
+	req, ok := q.mod.Memory().Read(q.u32(0), q.u32(1))
+	if !ok {
+		return numFault
+	}
+	err := do(req)
+	q.check()
+	return number(err)
+}
+
+// tellTwo is tell for the parameters (request, length, another, its length).
+func (q *request) tellTwo(do func(req, other []byte) error) uint32 {
+	other, ok := q.mod.Memory().Read(q.u32(2), q.u32(3))
+	if !ok {
+		return numFault
+	}
+	return q.tell(func(req []byte) error { return do(req, other) })
 }
 
 // life is a context that ends when the run does.
@@ -124,6 +182,9 @@ func (r *run) life() (context.Context, context.CancelFunc) {
 
 // number is what a guest gets to know of an error.
 func number(err error) uint32 {
+	if err == nil {
+		return numOK
+	}
 	if call.CodeOf(err, "") == call.CodeFactsUnparsable {
 		return numMalformed // a URL
 	}
@@ -141,6 +202,16 @@ func number(err error) uint32 {
 		{hostfx.ErrTooManyOpen, numBusy},
 		{hostfx.ErrClosed, numClosed},
 		{hostfx.ErrWithheld, numWithheld},
+		{hostfx.ErrQuota, numQuota},
+		{hostfx.ErrChanged, numChanged},
+		{hostfx.ErrEnded, numEnded},
+		{fs.ErrExist, numExists},
+		{hostfx.ErrTooManyProcesses, numBusy},
+		{hostfx.ErrTask, numMalformed},
+		{hostfx.ErrNoTask, numNotFound},
+		{hostfx.ErrTaskThere, numExists},
+		{hostfx.ErrTaskStatus, numStatus},
+		{hostfx.ErrPlanFull, numQuota},
 	} {
 		if errors.Is(err, n.err) {
 			return n.num
@@ -163,7 +234,7 @@ func (q *request) answer() uint32 {
 	if !ok {
 		return numFault
 	}
-	for _, from := range [][]byte{k.head, k.body} {
+	for _, from := range [][]byte{k.head, k.body, k.more} {
 		for len(from) > 0 {
 			n := copy(to, from[:min(len(from), maxMove)])
 			to, from = to[n:], from[n:]
@@ -180,10 +251,7 @@ func (q *request) log() uint32 {
 	if !ok {
 		return numFault
 	}
-	if err := q.fx.Log(string(line[:min(len(line), maxLine)])); err != nil {
-		return number(err)
-	}
-	return numOK
+	return number(q.fx.Log(string(line[:min(len(line), maxLine)])))
 }
 
 func (q *request) http(req []byte) (*kept, error) {
@@ -194,55 +262,21 @@ func (q *request) http(req []byte) (*kept, error) {
 	ctx, cancel := q.life()
 	defer cancel()
 	res, err := q.fx.HTTP(ctx, r)
+	if errors.Is(err, hostfx.ErrChanged) {
+		err = hostfx.ErrNoAnswer // the number that this had before there was one for it
+	}
 	if err != nil {
 		return nil, err
 	}
 	head, err := responseHead(res)
-	return &kept{head, res.Body}, err
+	return &kept{head: head, body: res.Body}, err
 }
 
-// nameIn is the path of a file or directory that a request is for. Of one that
-// is too long there is enough for hostfx to see that.
-func nameIn(req []byte) string { return string(req[:min(len(req), maxPath+1)]) }
-
-// readFile reads a file that the guest's memory could hold.
-func (q *request) readFile(req []byte) (*kept, error) {
-	f, err := q.fx.OpenRead(nameIn(req))
-	if err != nil {
-		return nil, err
+// charge says what the call used: (name, its length, units).
+func (q *request) charge(name []byte) error {
+	err := q.fx.Charge(string(name[:min(len(name), maxLine)]), int64(q.args[2]))
+	if err != nil && !errors.Is(err, hostfx.ErrClosed) {
+		return errMalformed
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	limit := int64(q.room())
-	if info.Size() > limit {
-		return nil, hostfx.ErrTooLarge
-	}
-	// The file may grow while it is read; one byte too many tells.
-	var b bytes.Buffer
-	b.Grow(int(info.Size()) + bytes.MinRead)
-	_, err = b.ReadFrom(io.LimitReader(checked{q.run, f}, limit+1))
-	return &kept{body: b.Bytes()}, err
-}
-
-// checked looks at the clock before each read.
-type checked struct {
-	run *run
-	in  io.Reader
-}
-
-func (c checked) Read(b []byte) (int, error) {
-	c.run.check()
-	return c.in.Read(b)
-}
-
-func (q *request) list(req []byte) (*kept, error) {
-	entries, err := q.fx.List(nameIn(req))
-	if err != nil {
-		return nil, err
-	}
-	b, err := listing(entries, q.room(), q.check)
-	return &kept{body: b}, err
+	return err
 }

@@ -118,12 +118,14 @@ func TestCallgatePointers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := program{}.put(0, path)
-			for _, op := range []byte{callHTTP, callRead, callList} {
+			for _, op := range []byte{callHTTP, callRead, callList, callStat, callExec, callStart, callOutput} {
 				p = p.step(op, tt.words...)
 			}
-			want := "111"
+			want := "1111111"
 			if strings.HasPrefix(tt.name, "request") || strings.HasPrefix(tt.name, "length") || tt.name == "everything" {
-				p, want = p.step(callLog, tt.words...), want+"1"
+				for _, op := range []byte{callLog, callMkdir, callRemove, callKill, callRegister} {
+					p, want = p.step(op, tt.words...), want+"1"
+				}
 			}
 			out, o := w.poke(t, p.step(callAnswer, 0, 0), call.Bounds{}, "read", "list")
 			compare(t, finished(want+"4"), seen(out, o))

@@ -47,7 +47,7 @@ func TestFetch(t *testing.T) {
 func TestExamples(t *testing.T) {
 	w := online(t, handler())
 	out, o := w.run(t, "post", `{"text":"é"}`, call.Bounds{})
-	compare(t, finished(`{"noted":{"text":"é"}}`, web("post", "/v1/notes", "ok", int64(len(`{"text":"é"}{"noted":{"text":"é"}}`)))), seen(out, o))
+	compare(t, finished(`{"noted":{"text":"é"}}`, sent(web("post", "/v1/notes", "ok", int64(len(`{"noted":{"text":"é"}}`))), int64(len(`{"text":"é"}`)))), seen(out, o))
 	w.more = call.Caps{}
 	out, o = w.run(t, "post", `{}`, call.Bounds{})
 	compare(t, got{Status: call.Failed, Code: call.CodeToolError, Exit: 1, Log: "not granted",

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -34,7 +36,7 @@ func programOf(in []byte) program {
 		return b
 	}
 	for len(in) > 0 && len(p) < 16<<10 {
-		op := next(1)[0] % 10
+		op := next(1)[0] % steps
 		w := next(6)
 		a, b, c := binary.LittleEndian.Uint16(w), binary.LittleEndian.Uint16(w[2:]), binary.LittleEndian.Uint16(w[4:])
 		switch op {
@@ -98,7 +100,7 @@ func (m *memory) simulate(p program, numbers string) {
 		ok := numbers[0] == '0'
 		numbers = numbers[1:]
 		switch {
-		case !ok || op == callLog:
+		case !ok || silent[op]:
 		case op == callAnswer:
 			m.touch(a, b)
 		case op == take:
@@ -107,6 +109,12 @@ func (m *memory) simulate(p program, numbers string) {
 			m.touch(c, 4)
 		}
 	}
+}
+
+// silent are the functions without an answer.
+var silent = map[byte]bool{
+	callLog: true, callWrite: true, callAppend: true, callMkdir: true, callRemove: true, callRename: true, callCharge: true,
+	callKill: true, callRegister: true, callAdvance: true, callReplan: true,
 }
 
 // words are what programOf reads as words.
@@ -120,6 +128,7 @@ func words(vs ...uint16) (b []byte) {
 // longest is more than any answer in FuzzHostFunctions has: each byte of a body is at
 // most six in JSON.
 const (
+	drop     = "/docs/drop" // a folder to change, and nothing else
 	longest  = 4096
 	longBody = 256
 )
@@ -154,30 +163,56 @@ func FuzzHostFunctions(f *testing.F) {
 		{callRead, "/docs/secret.txt"},
 		{callList, "/docs/reports"},
 		{callLog, "line"},
+		{callStat, "/docs/reports/a.txt"},
+		{callExec, `{"path":"/bin/cat","args":["a"],"dir":"/docs/drop"}` + "\nstdin"},
+		{callStart, `{"path":"/bin/cat","env":["A=b"],"ports":[1]}` + "\n"},
+		{callOutput, "id"},
+		{callPlan, ""},
+		{callRegister, `{"id":"a","tools":["b"],"after":["c"]}`},
 	} {
 		n := uint16(len(s.req))
 		in := slices.Concat([]byte{put}, words(0, n, 0), []byte(s.req), []byte{s.op}, words(0, n, 0x4000), []byte{take}, words(0x4000, 0x4000, 0))
 		f.Add(in)
 		f.Add(slices.Concat(in, []byte{s.op}, words(0, n, 0xf3fd), []byte{callAnswer}, words(0xf3f0, 5, 0), []byte{s.op}, words(0xffff, n, 8)))
 	}
+	for _, op := range []byte{callWrite, callAppend, callMkdir, callRemove, callRename, callCharge, callKill, callAdvance, callReplan} {
+		n := uint16(len(drop) + 2)
+		in := slices.Concat([]byte{put}, words(0, n, 0), []byte(drop+"/a"), []byte{put}, words(0x100, 8, 0), []byte("\x00\x00\x00\x00\x0c\x00\x00\x00"), []byte{op}, words(0, n, 0x100))
+		f.Add(in)
+		f.Add(slices.Concat(in, []byte{op}, words(0xf3f0, n, 0x100), []byte{op}, words(0, n, 0xf3fd)))
+	}
+	dropped := filepath.Join(w.dir, drop)
+	must(f, os.Mkdir(dropped, 0o700))
+	w.more.FS = []call.FS{{Root: "docs", Path: "drop", Modes: []string{"write", "append", "remove"}}, {Root: "docs", Path: "reports", Modes: []string{"read", "list"}}}
 	codes := []call.Code{call.CodeOK, call.CodeGuestTrap, call.CodeTimeExceeded}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		p := programOf(in)
-		fx := w.effects(t, call.Bounds{TimeoutMS: 5000}, "read", "list")
+		fx := w.effects(t, call.Bounds{TimeoutMS: 5000})
 		out, o := w.box.Run(t.Context(), digest, args(t, p.step(show, 0, pokeFree).args()), fx)
 		if !slices.Contains(codes, o.Code) {
 			t.Fatalf("ended %s", o.Code)
 		}
 		for _, e := range fx.Close() {
-			if strings.Contains(e.Within+e.Kind, secret) || e.Code == "ok" && strings.HasPrefix(e.Kind, "fs.") && e.Within != "/docs/reports" {
+			within := "/docs/reports"
+			if slices.Contains([]string{"fs.write", "fs.append", "fs.remove"}, e.Kind) {
+				within = drop
+			}
+			if strings.Contains(e.Within+e.Kind, secret) || e.Code == "ok" && strings.HasPrefix(e.Kind, "fs.") && e.Within != within || !strings.HasPrefix(e.Kind, "fs.") && !strings.HasPrefix(e.Kind, "http.") && e.Kind != "log" && e.Kind != "" && e.Code != "refused" {
 				t.Errorf("effect %v", e)
 			}
+		}
+		if b, err := os.ReadFile(filepath.Join(w.dir, "docs/reports/a.txt")); err != nil || string(b) != "alpha" {
+			t.Fatalf("a.txt is %q, %v", b, err)
+		}
+		if made, err := os.ReadDir(dropped); err != nil || len(made) > 0 {
+			must(t, os.RemoveAll(dropped))
+			must(t, os.Mkdir(dropped, 0o700))
 		}
 		if bytes.Contains(out, []byte(canary)) || bytes.Contains(out, []byte(secret)) {
 			t.Error("the guest has what no grant gives")
 		}
 		numbers := string(out[:max(0, len(out)-pokeFree)])
-		if strings.Trim(numbers, "0123456789:") != "" {
+		if strings.Trim(numbers, "0123456789:;<=>?") != "" {
 			t.Fatalf("error numbers %q", numbers)
 		}
 		if o.Code != call.CodeOK {

@@ -11,7 +11,12 @@ import (
 )
 
 func web(method, path, code string, bytes int64) call.Effect {
-	return call.Effect{Kind: "http." + method, Within: "api.example.com:443", Target: site + path, Code: code, Bytes: bytes}
+	return call.Effect{Kind: "http." + method, Within: "api.example.com:443", Target: site + path, Code: code, BytesIn: bytes}
+}
+
+func sent(e call.Effect, bytes int64) call.Effect {
+	e.BytesOut = bytes
+	return e
 }
 
 func get(path string) string { return `{"method":"GET","url":"` + site + path + `"}` + "\n" }
@@ -27,7 +32,7 @@ func TestCallgateHTTP(t *testing.T) {
 		want       got
 	}{
 		{"GET", get("/echo?q=1"), finished(echo("GET /echo?q=1   false"), web("get", "/echo?q=1", "ok", 21))},
-		{"headers and body", `{"headers":{"x-ONE":"one"},"method":"POST","url":"` + site + `/echo"}` + "\na\n\x00\xff", finished(echo("POST /echo a\n\x00\xff one false"), web("post", "/echo", "ok", 4+25))},
+		{"headers and body", `{"headers":{"x-ONE":"one"},"method":"POST","url":"` + site + `/echo"}` + "\na\n\x00\xff", finished(echo("POST /echo a\n\x00\xff one false"), sent(web("post", "/echo", "ok", 25), 4))},
 		{"secret", `{"method":"GET","url":"` + site + `/echo","secret":"notes"}` + "\n", finished(echo("GET /echo   true"), web("get", "/echo", "ok", 16))},
 		{"no body", `{"method":"HEAD","url":"` + site + `/gone"}` + "\n", finished(`00{"status":410,"headers":{}}`+"\n", web("head", "/gone", "ok", 0))},
 		{"status", get("/gone"), finished(`00{"status":410,"headers":{"content-length":"0"}}`+"\n", web("get", "/gone", "ok", 0))},

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/hostfx"
 	"github.com/callgate/callgate/sandbox"
 	"github.com/callgate/callgate/sandbox/guests"
 )
@@ -52,6 +53,7 @@ var roles = map[string]func(arg string) int{
 
 func TestMain(m *testing.M) {
 	sandbox.Main()
+	hostfx.Main()
 	if len(os.Args) >= 3 && roles[os.Args[1]] != nil {
 		os.Exit(roles[os.Args[1]](os.Args[2]))
 	}

@@ -26,19 +26,40 @@ type requestHead struct {
 	Secret string            `json:"secret"`
 }
 
+// parseHead reads the first line of a request into head, a pointer, and returns a copy
+// of what follows, or nil.
+func parseHead(b []byte, head any) (body []byte, err error) {
+	end := bytes.IndexByte(b[:min(len(b), maxHead+1)], '\n')
+	if end < 0 {
+		return nil, errMalformed
+	}
+	if err := parseValue(b[:end], head); err != nil {
+		return nil, err
+	}
+	if rest := b[end+1:]; len(rest) > 0 {
+		body = bytes.Clone(rest)
+	}
+	return body, nil
+}
+
+// parseValue reads JSON into v, a pointer.
+func parseValue(b []byte, v any) error {
+	if len(b) > maxHead || hasNull(b) || json.Unmarshal(b, v, json.RejectUnknownMembers(true)) != nil {
+		return errMalformed
+	}
+	return nil
+}
+
 // parseRequest reads a request over HTTP. Nothing in it lies in b afterwards:
 // b is the guest's memory, which goes away with the run, and a transport may
 // still look at a body by then.
 func parseRequest(b []byte) (hostfx.Request, error) {
-	end := bytes.IndexByte(b[:min(len(b), maxHead+1)], '\n')
-	if end < 0 || hasNull(b[:end]) {
-		return hostfx.Request{}, errMalformed
-	}
 	var h requestHead
-	if err := json.Unmarshal(b[:end], &h, json.RejectUnknownMembers(true)); err != nil {
-		return hostfx.Request{}, errMalformed
+	body, err := parseHead(b, &h)
+	if err != nil {
+		return hostfx.Request{}, err
 	}
-	r := hostfx.Request{Method: h.Method, URL: h.URL, Secret: h.Secret, Header: http.Header{}}
+	r := hostfx.Request{Method: h.Method, URL: h.URL, Secret: h.Secret, Header: http.Header{}, Body: body}
 	for name, value := range h.Header {
 		// Two names that differ in case are one to whoever gets the request.
 		key := textproto.CanonicalMIMEHeaderKey(name)
@@ -47,16 +68,13 @@ func parseRequest(b []byte) (hostfx.Request, error) {
 		}
 		r.Header[key] = []string{value}
 	}
-	if body := b[end+1:]; len(body) > 0 {
-		r.Body = bytes.Clone(body)
-	}
 	return r, nil
 }
 
-// hasNull reports whether there is a null in one line of JSON, which decoding
+// hasNull reports whether there is a null in JSON, which decoding
 // would take for absent.
-func hasNull(line []byte) bool {
-	d := jsontext.NewDecoder(bytes.NewReader(line))
+func hasNull(b []byte) bool {
+	d := jsontext.NewDecoder(bytes.NewReader(b))
 	for {
 		t, err := d.ReadToken()
 		if err != nil {
@@ -109,4 +127,20 @@ func listing(entries []fs.DirEntry, most uint64, check func()) ([]byte, error) {
 		out = append(out, b...)
 	}
 	return append(out, ']'), nil
+}
+
+// described is the answer to a question about a file or directory.
+func described(i fs.FileInfo) ([]byte, error) {
+	kind, size := "other", int64(0)
+	switch {
+	case i.IsDir():
+		kind = "directory"
+	case i.Mode().IsRegular():
+		kind, size = "file", i.Size()
+	}
+	return json.Marshal(struct {
+		Type     string `json:"type"`
+		Size     int64  `json:"size"`
+		Modified int64  `json:"modified_ms"`
+	}{kind, size, i.ModTime().UnixMilli()})
 }

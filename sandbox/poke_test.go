@@ -20,6 +20,22 @@ const (
 	take
 	showTaken
 	fill
+	callStat
+	callWrite
+	callAppend
+	callMkdir
+	callRemove
+	callRename
+	callExec
+	callCharge
+	callStart
+	callOutput
+	callKill
+	callPlan
+	callRegister
+	callAdvance
+	callReplan
+	steps // how many there are
 )
 
 // Memory of the guest poke.
@@ -27,6 +43,7 @@ const (
 	pokeFree   = 128 << 10 // from 0, for programs
 	pokeMemory = 256 << 10
 	lengthAt   = 0x1fff0 // where these tests want lengths
+	moreAt     = 0x1ffe0 // where they put the parameters that a step has no words for
 )
 
 // program is what the guest poke is to do. Nothing that it puts into memory
@@ -52,6 +69,20 @@ func (p program) put(at uint32, s string) program {
 // ask puts a request at 0, makes it, takes the answer to 0x8000 and shows it.
 func (p program) ask(op byte, req string) program {
 	return p.put(0, req).step(op, 0, uint32(len(req)), lengthAt).step(take, 0x8000, lengthAt).step(showTaken, 0x8000, lengthAt)
+}
+
+// tell puts a request at 0 and another at 0x4000, and makes a request of both.
+func (p program) tell(op byte, req, other string) program {
+	return p.put(0, req).put(0x4000, other).words(0x4000, uint32(len(other))).step(op, 0, uint32(len(req)), moreAt)
+}
+
+// words puts words at moreAt.
+func (p program) words(words ...uint32) program {
+	var b []byte
+	for _, w := range words {
+		b = binary.LittleEndian.AppendUint32(b, w)
+	}
+	return p.put(moreAt, string(b))
 }
 
 func (p program) args() string { return `{"p":"` + hex.EncodeToString(p) + `"}` }

@@ -21,7 +21,7 @@ func TestInstallRefuses(t *testing.T) {
 	tests := []struct{ guest, want string }{
 		{"import", `no function "system" of "env"`},
 		{"importtype", `"proc_exit" of "wasi_snapshot_preview1" has another type`},
-		{"nofunction", `no function "exec" of "callgate"`},
+		{"nofunction", `no function "eval" of "callgate"`},
 		{"oldtype", `"log" of "callgate" has another type`},
 		{"injected", "imports from callgate:meter"},
 		{"nomemory", "no memory"},

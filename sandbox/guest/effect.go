@@ -1,10 +1,6 @@
 package guest
 
 import (
-	"bytes"
-	"io/fs"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 
@@ -27,12 +23,6 @@ type Response struct {
 	Body   []byte            // as the server sent it: no content coding is undone
 }
 
-// Entry is one entry of a directory.
-type Entry struct {
-	Name string // bytes that are no UTF-8 are U+FFFD
-	Dir  bool   // false for links, wherever they lead
-}
-
 // HTTP makes a request.
 //
 // # Errors
@@ -50,32 +40,36 @@ func HTTP(r Request) (Response, error) {
 	return decodeResponse(b)
 }
 
-// ReadFile reads a regular file, /<root>/<granted path>/... The error is an
-// [*fs.PathError] with an [Errno] in it, or with [errors.ErrUnsupported].
-func ReadFile(name string) ([]byte, error) {
-	b, err := ask(hostReadFile, []byte(name))
-	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
-	}
-	return b, nil
-}
-
-// List lists a directory, sorted by name. The errors are those of [ReadFile].
-func List(name string) ([]Entry, error) {
-	b, err := ask(hostList, []byte(name))
-	var entries []Entry
-	if err == nil {
-		entries, err = decodeEntries(b)
-	}
-	if err != nil {
-		return nil, &fs.PathError{Op: "list", Path: name, Err: err}
-	}
-	return entries, nil
-}
-
 // Log adds one line to what the caller of the tool gets to see, if the grant gives
 // log. The error is an [Errno], or [errors.ErrUnsupported].
 func Log(line string) error { return hostLog([]byte(line)) }
+
+// The levels of [LogAt], as its lines begin.
+const (
+	LogDebug = "debug"
+	LogInfo  = ""
+	LogWarn  = "warn"
+	LogError = "error"
+)
+
+// LogAt is [Log] of a line that matters more or less than others: but for LogInfo it
+// begins with its level, as in "warn: ".
+func LogAt(level, line string) error {
+	if level != LogInfo {
+		line = level + ": " + line
+	}
+	return Log(line)
+}
+
+// Charge says that the call used so many units more of what policies count by that
+// name, such as tokens or rows. What a limit took for the call beforehand, and was not
+// used, is given back once the tool has ended by itself.
+//
+// # Errors
+//
+// [ErrMalformed] for negative units and a name that is not for tools to charge, and
+// another [Errno]; [errors.ErrUnsupported] outside of a host.
+func Charge(name string, units int64) error { return hostCharge([]byte(name), units) }
 
 // asking is held from a request until its answer is taken: the host keeps one.
 var asking sync.Mutex
@@ -97,56 +91,25 @@ func ask(request func(req []byte, length *uint32) error, req []byte) ([]byte, er
 
 // encode writes a request as the host reads it: a line of JSON and the body.
 func encode(r Request) ([]byte, error) {
-	b := make([]byte, 0, len(r.URL)+len(r.Body)+128)
-	var failed error
-	quote := func(s string) {
-		var err error
-		if b, err = jsontext.AppendQuote(b, s); err != nil {
-			failed = ErrMalformed // no UTF-8
-		}
-	}
-	b = append(b, `{"method":`...)
-	quote(r.Method)
-	b = append(b, `,"url":`...)
-	quote(r.URL)
-	if len(r.Header) > 0 {
-		b = append(b, `,"headers":`...)
-		sep := byte('{')
-		for _, name := range slices.Sorted(maps.Keys(r.Header)) {
-			b = append(b, sep)
-			quote(name)
-			b = append(b, ':')
-			quote(r.Header[name])
-			sep = ','
-		}
-		b = append(b, '}')
-	}
+	h := head{b: make([]byte, 0, len(r.URL)+len(r.Body)+128)}
+	h.text("method", r.Method)
+	h.text("url", r.URL)
+	h.texts("headers", r.Header)
 	if r.Secret != "" {
-		b = append(b, `,"secret":`...)
-		quote(r.Secret)
+		h.text("secret", r.Secret)
 	}
-	if failed != nil {
-		return nil, failed
-	}
-	return append(append(b, "}\n"...), r.Body...), nil
+	return h.with(r.Body)
 }
 
-// decodeResponse reads the head token by token: to decode into Go types would add
-// 1.7 MB to a tool that does without.
 func decodeResponse(b []byte) (Response, error) {
-	head, body, ok := bytes.Cut(b, []byte("\n"))
-	r := Response{Header: map[string]string{}, Body: body}
-	d := jsontext.NewDecoder(bytes.NewReader(head))
-	ok = ok && object(d, func(name string) bool {
+	r := Response{Header: map[string]string{}}
+	var err error
+	r.Body, err = answered(b, func(d *jsontext.Decoder, name string) (ok bool) {
 		switch name {
 		case "status":
-			t, err := d.ReadToken()
-			if err != nil || t.Kind() != '0' {
-				return false
-			}
-			n, err := t.Int()
+			n, ok := number(d)
 			r.Status = int(n)
-			return err == nil
+			return ok
 		case "headers":
 			return object(d, func(name string) bool {
 				name = strings.Clone(name)
@@ -158,60 +121,8 @@ func decodeResponse(b []byte) (Response, error) {
 			return d.SkipValue() == nil
 		}
 	})
-	if !ok || r.Status == 0 {
+	if err != nil || r.Status == 0 {
 		return Response{}, ErrFailed
 	}
 	return r, nil
-}
-
-func decodeEntries(b []byte) ([]Entry, error) {
-	d := jsontext.NewDecoder(bytes.NewReader(b))
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '[' {
-		return nil, ErrFailed
-	}
-	entries := []Entry{}
-	for d.PeekKind() != ']' {
-		var e Entry
-		ok := object(d, func(name string) (ok bool) {
-			switch name {
-			case "name":
-				e.Name, ok = text(d)
-				return ok
-			case "dir":
-				t, err := d.ReadToken()
-				e.Dir = err == nil && t.Kind() == 't'
-				return err == nil && (t.Kind() == 't' || t.Kind() == 'f')
-			default:
-				return d.SkipValue() == nil
-			}
-		})
-		if !ok {
-			return nil, ErrFailed
-		}
-		entries = append(entries, e)
-	}
-	return entries, nil
-}
-
-// object reads one object; member reads the value of each of its members.
-func object(d *jsontext.Decoder, member func(name string) bool) bool {
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
-		return false
-	}
-	for d.PeekKind() == '"' {
-		name, ok := text(d)
-		if !ok || !member(name) {
-			return false
-		}
-	}
-	t, err := d.ReadToken()
-	return err == nil && t.Kind() == '}'
-}
-
-func text(d *jsontext.Decoder) (string, bool) {
-	t, err := d.ReadToken()
-	if err != nil || t.Kind() != '"' {
-		return "", false
-	}
-	return t.String(), true
 }

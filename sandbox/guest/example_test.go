@@ -28,6 +28,30 @@ func ExampleHandle() {
 	})
 }
 
+// A tool that sorts a file in place, by way of a command, so that nobody reads half of it.
+func ExampleRun() {
+	type args struct {
+		Path string `json:"path"`
+	}
+	guest.Handle(func(a args) (struct{}, error) {
+		text, err := guest.ReadFile(a.Path)
+		if err != nil {
+			return struct{}{}, err
+		}
+		ran, err := guest.Run(guest.Command{Path: "/usr/bin/sort", Stdin: text})
+		if err == nil && ran.Exit != 0 {
+			err = fmt.Errorf("sort: %s", ran.Stderr)
+		}
+		if err == nil {
+			err = guest.WriteFile(a.Path+".new", ran.Stdout)
+		}
+		if err == nil {
+			err = guest.Rename(a.Path+".new", a.Path)
+		}
+		return struct{}{}, err
+	})
+}
+
 func ExampleErrno() {
 	var err error = &fs.PathError{Op: "read", Path: "/docs/a.txt", Err: guest.ErrNotFound}
 	fmt.Println(err)

@@ -36,9 +36,11 @@
 //
 // # Effects
 //
-// [HTTP], [ReadFile], [List] and [Log] ask the host, which does what the grant of
-// the call gives and refuses the rest with an [Errno]. Granted directories are also
-// there for package os, as /<root>/<path>.
+// [HTTP], [ReadFile], [WriteFile] and other functions for files, [Run] and others for
+// commands, [Plan] and others for tasks, [Log] and [Charge] ask the host, which does what
+// the grant of the call gives and refuses the rest with an [Errno]. Granted directories
+// are also there for package os, as /<root>/<path>. A module imports what it uses, and
+// callgate tools inspect says what grant that needs.
 //
 // # How a call ends
 //

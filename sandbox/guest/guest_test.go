@@ -7,10 +7,14 @@ import (
 	"github.com/callgate/callgate/engine/call"
 )
 
+// onLinux tests what there is only there.
+var onLinux func(*testing.T, *world)
+
 func TestReactor(t *testing.T) {
 	w := open(t, build(t, "tool", "-buildmode=c-shared"))
 
 	writer := call.Caps{FS: []call.FS{{Root: "docs", Path: "reports", Modes: []string{"read", "write"}}}}
+	changer := call.Caps{FS: []call.FS{{Root: "docs", Path: "reports", Modes: []string{"read", "append", "write", "remove"}}}, Bounds: call.Bounds{WriteBytes: 100}}
 	ran := []struct {
 		name, give string
 		caps       call.Caps
@@ -44,6 +48,43 @@ func TestReactor(t *testing.T) {
 		{"broken server", `{"do":"http","method":"GET","url":"` + site + `/cut"}`, everything(), `{"is":["failed"]}`},
 		{"credential comes back", `{"do":"http","method":"GET","url":"` + site + `/tell","secret":"notes"}`, everything(), `{"is":["withheld"]}`},
 		{"log without a grant", `{"do":"log","lines":["x"]}`, call.Caps{}, `{"is":["not granted","fs.ErrPermission"]}`},
+		{"a link out to be written", `{"do":"write-file","path":"/docs/reports/out","body":"x"}`, changer, `{"is":["not granted","fs.ErrPermission"]}`},
+		{"a file written whole", `{"do":"write-file","path":"/docs/reports/new.txt","body":"on"}`, changer, `{}`},
+		{"a file added to", `{"do":"append","path":"/docs/reports/new.txt","body":"e"}`, changer, `{}`},
+		{"what there is", `{"do":"read","path":"/docs/reports/new.txt"}`, changer, `{"text":"one"}`},
+		{"what it is", `{"do":"stat","path":"/docs/reports/new.txt"}`, changer, `{"text":"file","status":3}`},
+		{"what nothing is", `{"do":"stat","path":"/docs/reports/none"}`, changer, `{"is":["not found","fs.ErrNotExist"]}`},
+		{"too much", `{"do":"append","path":"/docs/reports/new.txt","body":"` + strings.Repeat("x", 101) + `"}`, changer, `{"is":["quota"]}`},
+		{"a directory made", `{"do":"mkdir","path":"/docs/reports/d"}`, changer, `{}`},
+		{"and again", `{"do":"mkdir","path":"/docs/reports/d"}`, changer, `{"is":["exists","fs.ErrExist"]}`},
+		{"another name", `{"do":"rename","path":"/docs/reports/new.txt","to":"/docs/reports/d/n"}`, changer, `{}`},
+		{"what is not empty", `{"do":"remove","path":"/docs/reports/d"}`, changer, `{"is":["exists","fs.ErrExist"]}`},
+		{"a file removed", `{"do":"remove","path":"/docs/reports/d/n"}`, changer, `{}`},
+		{"a directory removed", `{"do":"remove","path":"/docs/reports/d"}`, changer, `{}`},
+		{"writing whole without a grant", `{"do":"write-file","path":"/docs/reports/a.txt","body":"x"}`, everything(), `{"is":["not granted","fs.ErrPermission"]}`},
+		{"adding without a grant", `{"do":"append","path":"/docs/reports/a.txt","body":"x"}`, everything(), `{"is":["not granted","fs.ErrPermission"]}`},
+		{"making without a grant", `{"do":"mkdir","path":"/docs/reports/d"}`, everything(), `{"is":["not granted","fs.ErrPermission"]}`},
+		{"removing without a grant", `{"do":"remove","path":"/docs/reports/a.txt"}`, everything(), `{"is":["not granted","fs.ErrPermission"]}`},
+		{"renaming without a grant", `{"do":"rename","path":"/docs/reports/a.txt","to":"/docs/reports/b"}`, everything(), `{"is":["not granted","fs.ErrPermission"]}`},
+		{"running without a grant", `{"do":"run","path":"/bin/cat"}`, everything(), `{"text":"||","is":["not granted","fs.ErrPermission"]}`},
+		{"starting without a grant", `{"do":"start","path":"/bin/cat"}`, everything(), `{"is":["not granted","fs.ErrPermission"]}`},
+		{"no process", `{"do":"output","path":"none"}`, everything(), `{"text":"|","is":["not granted","fs.ErrPermission"]}`},
+		{"no process to end", `{"do":"kill","path":"none"}`, everything(), `{"is":["not granted","fs.ErrPermission"]}`},
+		{"no plan", `{"do":"plan"}`, call.Caps{Plan: true}, `{"tasks":[]}`},
+		{"a task", `{"do":"register","path":"a"}`, call.Caps{Plan: true}, `{}`},
+		{"another task", `{"do":"register","path":"b","lines":["a"]}`, call.Caps{Plan: true}, `{}`},
+		{"the task again", `{"do":"register","path":"a"}`, call.Caps{Plan: true}, `{"is":["exists","fs.ErrExist"]}`},
+		{"what is no task", `{"do":"register","path":"A"}`, call.Caps{Plan: true}, `{"is":["malformed"]}`},
+		{"a task that waits", `{"do":"advance","path":"b","to":"active"}`, call.Caps{Plan: true}, `{"is":["status"]}`},
+		{"a task that is not there", `{"do":"advance","path":"c","to":"active"}`, call.Caps{Plan: true}, `{"is":["not found","fs.ErrNotExist"]}`},
+		{"a task that begins", `{"do":"advance","path":"a","to":"active"}`, call.Caps{Plan: true}, `{}`},
+		{"a task replaced", `{"do":"replan","path":"b","to":"c","lines":["tool"]}`, call.Caps{Plan: true}, `{}`},
+		{"the plan", `{"do":"plan"}`, call.Caps{Plan: true}, `{"tasks":[{"ID":"a","Status":"active","Tools":[],"After":[]},{"ID":"b","Status":"replaced","Tools":[],"After":["a"]},` +
+			`{"ID":"c","Status":"planned","Tools":["tool"],"After":[]},{"ID":"c2","Status":"planned","Tools":[],"After":[]}]}`},
+		{"a plan without a grant", `{"do":"plan"}`, everything(), `{"is":["not granted","fs.ErrPermission"]}`},
+		{"a task without a grant", `{"do":"register","path":"d"}`, everything(), `{"is":["not granted","fs.ErrPermission"]}`},
+		{"a charge", `{"do":"charge","path":"rows","units":3}`, call.Caps{}, `{}`},
+		{"a charge of nobody's", `{"do":"charge","path":"fuel","units":3}`, call.Caps{}, `{"is":["malformed"]}`},
 		{"goroutines", `{"do":"together","path":"/docs/reports/a.txt"}`, everything(), `{}`},
 		{"one call", `{"do":"count"}`, call.Caps{}, `{"status":1}`},
 		{"and another", `{"do":"count"}`, call.Caps{}, `{"status":1}`},
@@ -57,6 +98,9 @@ func TestReactor(t *testing.T) {
 		})
 	}
 
+	if onLinux != nil {
+		t.Run("commands", func(t *testing.T) { onLinux(t, w) })
+	}
 	t.Run("randomness", func(t *testing.T) {
 		a, _ := w.run(t, `{"do":"random"}`, call.Caps{})
 		b, o := w.run(t, `{"do":"random"}`, call.Caps{})
@@ -69,6 +113,9 @@ func TestReactor(t *testing.T) {
 		out, o := w.run(t, `{"do":"log","lines":["one","","`+strings.Repeat("x", 5000)+`"]}`, everything())
 		if want := "one\n\n" + strings.Repeat("x", 4096) + "\n"; o.Code != call.CodeOK || out != `{}` || string(o.Stderr) != want {
 			t.Errorf("%s, %s, %.50q", o.Code, out, o.Stderr)
+		}
+		if _, o := w.run(t, `{"do":"log","path":"warn","lines":["one"]}`, everything()); string(o.Stderr) != "warn: one\n" {
+			t.Errorf("at a level: %q", o.Stderr)
 		}
 	})
 

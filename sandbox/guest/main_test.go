@@ -31,6 +31,7 @@ func must(t testing.TB, err error) {
 
 func TestMain(m *testing.M) {
 	sandbox.Main()
+	hostfx.Main()
 	dir, err := os.MkdirTemp("", "callgate-guest-")
 	if err != nil {
 		panic(err)
@@ -78,6 +79,18 @@ type world struct {
 	box    *sandbox.Sandbox
 	host   *hostfx.Host
 	digest string
+	plan   call.Plan
+}
+
+// Plan and Replan make it the session's [hostfx.Planner]. Calls are made one by one.
+func (w *world) Plan(context.Context) (call.Plan, error) { return w.plan.Clone(), nil }
+
+func (w *world) Replan(_ context.Context, op call.PlanOp) error {
+	next, err := w.plan.Change(op)
+	if err == nil {
+		w.plan = next
+	}
+	return err
 }
 
 func open(t testing.TB, module []byte) *world {
@@ -144,7 +157,7 @@ func (w *world) run(t testing.TB, in string, caps call.Caps) (string, call.Outco
 	t.Helper()
 	args, err := call.Canonical([]byte(in))
 	must(t, err)
-	fx, err := w.host.Open(t.Context(), granttest.Mint(t, w.digest, args, caps))
+	fx, err := w.host.OpenFor(t.Context(), granttest.Mint(t, w.digest, args, caps), hostfx.Session{Owner: "alice", ID: "s", Plan: w})
 	must(t, err)
 	out, o := w.box.Run(t.Context(), w.digest, args, fx)
 	o.Effects = fx.Close()

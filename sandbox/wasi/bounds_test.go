@@ -68,7 +68,7 @@ func TestPointersAreChecked(t *testing.T) {
 		t.Error("the memory was written to")
 	}
 	for _, e := range w.fx.Close() {
-		if e.Kind != "fs.read" && e.Kind != "fs.write" || e.Target != "/w/in/a.txt" || e.Bytes != 0 {
+		if e.Kind != "fs.read" && e.Kind != "fs.write" || e.Target != "/w/in/a.txt" || e.BytesIn+e.BytesOut != 0 {
 			t.Errorf("effect %v", e)
 		}
 	}

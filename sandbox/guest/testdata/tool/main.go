@@ -20,6 +20,8 @@ type args struct {
 	Secret string            `json:"secret"`
 	Body   string            `json:"body"`
 	Lines  []string          `json:"lines"`
+	To     string            `json:"to"`
+	Units  int64             `json:"units"`
 }
 
 type result struct {
@@ -27,6 +29,7 @@ type result struct {
 	Status  int               `json:"status,omitzero"`
 	Header  map[string]string `json:"headers,omitzero"`
 	Entries []guest.Entry     `json:"entries,omitzero"`
+	Tasks   []guest.Task      `json:"tasks,omitzero"`
 	Is      []string          `json:"is,omitzero"` // what an error is
 	Unfit   func()            `json:"unfit,omitzero"`
 }
@@ -56,10 +59,45 @@ func run(a args) (result, error) {
 	case "write":
 		err := os.WriteFile(a.Path, []byte(a.Body), 0o600)
 		return result{Is: what(err)}, nil
+	case "stat":
+		i, err := guest.Stat(a.Path)
+		return result{Text: i.Type, Status: int(i.Size), Is: what(err)}, nil
+	case "write-file":
+		return result{Is: what(guest.WriteFile(a.Path, []byte(a.Body)))}, nil
+	case "append":
+		return result{Is: what(guest.AppendFile(a.Path, []byte(a.Body)))}, nil
+	case "mkdir":
+		return result{Is: what(guest.Mkdir(a.Path))}, nil
+	case "remove":
+		return result{Is: what(guest.Remove(a.Path))}, nil
+	case "rename":
+		return result{Is: what(guest.Rename(a.Path, a.To))}, nil
+	case "run":
+		ran, err := guest.Run(command(a))
+		return result{Text: string(ran.Stdout) + "|" + string(ran.Stderr) + "|" + ran.Signal, Status: ran.Exit, Is: what(err)}, nil
+	case "start":
+		id, err := guest.Start(command(a))
+		return result{Text: id, Is: what(err)}, nil
+	case "output":
+		p, err := guest.Output(a.Path)
+		return result{Text: p.State + "|" + string(p.Stdout), Status: p.Exit, Is: what(err)}, nil
+	case "kill":
+		return result{Is: what(guest.Kill(a.Path))}, nil
+	case "plan":
+		tasks, err := guest.Plan()
+		return result{Tasks: tasks, Is: what(err)}, nil
+	case "register":
+		return result{Is: what(guest.RegisterTask(guest.Task{ID: a.Path, After: a.Lines}))}, nil
+	case "advance":
+		return result{Is: what(guest.AdvanceTask(a.Path, a.To))}, nil
+	case "replan":
+		return result{Is: what(guest.ReplanTask(a.Path, guest.Task{ID: a.To, Tools: a.Lines}, guest.Task{ID: a.To + "2"}))}, nil
+	case "charge":
+		return result{Is: what(guest.Charge(a.Path, a.Units))}, nil
 	case "log":
 		var err error
 		for _, line := range a.Lines {
-			err = errors.Join(err, guest.Log(line))
+			err = errors.Join(err, guest.LogAt(a.Path, line))
 		}
 		return result{Is: what(err)}, nil
 	case "together":
@@ -80,6 +118,10 @@ func run(a args) (result, error) {
 		return result{Unfit: func() {}}, nil
 	}
 	return result{Text: a.Do}, nil
+}
+
+func command(a args) guest.Command {
+	return guest.Command{Path: a.Path, Args: a.Lines, Dir: a.To, Stdin: []byte(a.Body)}
 }
 
 // together asks from many goroutines at once.
@@ -106,7 +148,8 @@ func what(err error) (is []string) {
 	}{
 		{"malformed", guest.ErrMalformed}, {"not granted", guest.ErrNotGranted}, {"not found", guest.ErrNotFound},
 		{"too large", guest.ErrTooLarge}, {"failed", guest.ErrFailed}, {"redirect", guest.ErrRedirect},
-		{"withheld", guest.ErrWithheld}, {"fs.ErrNotExist", fs.ErrNotExist}, {"fs.ErrPermission", fs.ErrPermission},
+		{"withheld", guest.ErrWithheld}, {"quota", guest.ErrQuota}, {"exists", guest.ErrExists}, {"status", guest.ErrStatus},
+		{"fs.ErrExist", fs.ErrExist}, {"fs.ErrNotExist", fs.ErrNotExist}, {"fs.ErrPermission", fs.ErrPermission},
 	} {
 		if errors.Is(err, e.err) {
 			is = append(is, e.name)
