@@ -49,7 +49,7 @@ func (c coding) answer(t testing.TB, line string) string {
 		Tool:      call.Tool{Name: "shell", Kind: "external", Class: "unclassified", Sensitivity: []string{}, Tags: []string{}, Findings: []string{}},
 		Args:      args,
 		Principal: call.Principal{ID: "agent-7", Kind: "agent", Roles: []string{"developer"}, Tenant: "acme", Auth: call.Auth{Method: "jwt"}},
-		Session:   call.Session{ID: "s", Labels: append([]string{}, c.labels...), Plan: []string{}},
+		Session:   call.Session{ID: "s", Labels: append([]string{}, c.labels...), Plan: call.Plan{}},
 		Facts:     call.Facts{Commands: commands},
 		Env:       call.Env{NowNS: 1800000000000000000},
 	})

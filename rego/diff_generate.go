@@ -189,7 +189,7 @@ func (g *generator) call(t ToolInfo, raw []byte, who call.Principal, rnd *dice) 
 	in := &call.Input{
 		Tool: tool, Args: args,
 		Principal: who,
-		Session:   call.Session{ID: "session", Run: "run", Labels: []string{}, Plan: []string{}},
+		Session:   call.Session{ID: "session", Run: "run", Labels: []string{}, Plan: call.Plan{}},
 		Env:       call.Env{NowNS: workday.UnixNano(), Node: "node"},
 		Asserted:  call.Asserted{Justification: justification, Context: map[string]jsontext.Value{}},
 	}
@@ -252,10 +252,17 @@ func (g *generator) situations(t ToolInfo, args jsontext.Value, who call.Princip
 			}
 		}
 		_ = changed(func(in *call.Input) { in.Session.Labels = g.world.Labels }) &&
+			changed(func(in *call.Input) { in.Session.Plan = planned(in.Tool.Name, call.TaskActive) }) &&
+			changed(func(in *call.Input) { in.Session.Plan = planned(in.Tool.Name, call.TaskPlanned) }) &&
 			changed(func(in *call.Input) { in.Asserted.Justification = "" }) &&
 			changed(func(in *call.Input) { in.Env.NowNS = weekend.UnixNano() }) &&
 			changed(func(in *call.Input) { in.Tool.Findings = []string{"hidden instructions"} })
 	}
+}
+
+// planned is a plan of one task, for that tool.
+func planned(tool string, status call.TaskStatus) call.Plan {
+	return call.Plan{{ID: "task", Status: status, Tools: []string{tool}}}.Clone()
 }
 
 // When calls are made.

@@ -130,6 +130,7 @@ func TestGeneratedCallsFindWhatOpens(t *testing.T) {
 	was := mustOpen(t, project)
 	for _, tt := range []struct{ file, from, to string }{
 		{"office.rego", `lib.role("support")`, `lib.role("analyst")`},
+		{"office.rego", `if input.tool.name == "list-dir"`, `if { input.tool.name == "list-dir"; every task in input.session.plan { task.status != "active" } }`},
 		{"office.rego", `	lib.role("analyst")` + "\n", ""},
 		{"office.rego", `"burst": 2, "per": "1h"`, `"burst": 9, "per": "1h"`},
 		{"office.rego", `not _untouched`, `not _untouched` + "\n\tinput.tool.name == \"x\""},

@@ -21,12 +21,16 @@ var enums = map[string][]string{
 	"principal.auth.method": {"jwt", "mtls", "uid", "token", "asserted"},
 	"tool.sensitivity":      {"pii", "pci", "secret", "memory"},
 	"facts.urls.scheme":     {"http", "https"},
+	"session.plan.status":   {"planned", "active", "done", "failed", "replaced"},
 	"facts.paths.mode":      {call.ModeRead, call.ModeAppend, call.ModeWrite, call.ModeList, call.ModeRemove},
 }
 
 // textForms are the forms of the texts that have one which authors miss.
 var textForms = map[string]string{
 	"session.labels":      `^[a-z0-9_.:-]*$`,
+	"session.plan.id":     `^[a-z0-9_.-]*$`,
+	"session.plan.tools":  `^[a-z0-9_.-]*$`,
+	"session.plan.after":  `^[a-z0-9_.-]*$`,
 	"facts.urls.host":     `^[^A-Z/@?#:]*$`, // of wildcards too: both are asked for in one list
 	"facts.urls.wildcard": `^[^A-Z/@?#:]*$`,
 	"facts.urls.method":   `^[A-Z-]*$`,
@@ -124,6 +128,10 @@ func TestInputsFitTheSchema(t *testing.T) {
 		{name: "unknown mode", give: func(in *call.Input) { in.Facts.Paths = []call.Path{{Mode: "reda"}} }, bad: true},
 		{name: "a host in upper case", give: func(in *call.Input) { in.Facts.URLs = []call.URL{{Scheme: "http", Host: "A.example"}} }, bad: true},
 		{name: "an absolute path", give: func(in *call.Input) { in.Facts.Paths = []call.Path{{Path: "/etc", Mode: "read"}} }, bad: true},
+		{name: "a plan", give: func(in *call.Input) {
+			in.Session.Plan = call.Plan{{ID: "a", Status: call.TaskActive}, {ID: "b", Status: call.TaskPlanned, Tools: []string{"echo"}, After: []string{"a"}}}
+		}},
+		{name: "unknown status of a task", give: func(in *call.Input) { in.Session.Plan = call.Plan{{ID: "a", Status: "running"}} }, bad: true},
 		{name: "unknown scheme", give: func(in *call.Input) { in.Facts.URLs = []call.URL{{Scheme: "ftp"}} }, bad: true},
 		{name: "unknown kind of principal", give: func(in *call.Input) { in.Principal.Kind = "robot" }, bad: true},
 	}

@@ -170,9 +170,13 @@ _credential(x) if {
 _family("exec", x) if {
 	list(x)
 	every entry in x {
-		keys(entry, {"args", "command"}, {"command"})
+		keys(entry, {"args", "command", "enforcement", "env", "ports"}, {"command"})
 		text(entry.command)
 		strings(object.get(entry, "args", []))
+		strings(object.get(entry, "env", []))
+		list(object.get(entry, "ports", []))
+		every port in object.get(entry, "ports", []) { whole(port, 65535) }
+		object.get(entry, "enforcement", "partial") in {"enforced", "partial"}
 	}
 }
 
@@ -241,7 +245,16 @@ _session(x) if {
 	is_string(x.id)
 	is_string(x.run)
 	is_number(x.calls)
-	every key in ["labels", "plan"] {
+	is_array(x.labels)
+	strings(x.labels)
+	is_array(x.plan)
+	every task in x.plan { _task(task) }
+}
+
+_task(x) if {
+	is_string(x.id)
+	x.status in {"active", "done", "failed", "planned", "replaced"}
+	every key in ["after", "tools"] {
 		is_array(x[key])
 		strings(x[key])
 	}

@@ -71,7 +71,7 @@ http := {"hosts": ["a.example"], "ports": [443], "methods": ["GET"], "paths": ["
 whole := {
 	"fs": [{"root": "docs", "path": ".", "modes": ["read"]}],
 	"http": [http, object.union(http, {"plain": true, "secret": {"name": "s", "as": "bearer"}})],
-	"exec": [{"command": "git", "args": ["log", "*"]}, {"command": "ls"}],
+	"exec": [{"command": "git", "args": ["log", "*"], "env": ["TZ=UTC"], "ports": [443]}, {"command": "ls", "enforcement": "enforced"}],
 	"secrets": ["s"], "workspace": true, "plan": false, "log": true, "precise_clock": true,
 	"bounds": {"calls": 3, "memory_bytes": 65536},
 }
@@ -91,7 +91,7 @@ test_no_capabilities if {
 		{"http": {}}, {"http": [{}]}, {"http": [object.remove(http, ["ports"])]}, {"http": [object.union(http, {"ports": ["443"]})]}, {"http": [object.union(http, {"ports": []})]},
 		{"http": [object.union(http, {"ports": [65536]})]}, {"http": [object.union(http, {"plain": "no"})]}, {"http": [object.union(http, {"secret": "s"})]},
 		{"http": [object.union(http, {"secret": {"name": "s"}})]}, {"http": [object.union(http, {"secret": {"name": "s", "as": "query"}})]}, {"http": [object.union(http, {"hosts": []})]},
-		{"exec": [true]}, {"exec": [{}]}, {"exec": [{"command": "git", "args": "log"}]}, {"exec": [{"command": ""}]}, {"exec": "git"},
+		{"exec": [true]}, {"exec": [{}]}, {"exec": [{"command": "git", "args": "log"}]}, {"exec": [{"command": ""}]}, {"exec": [{"command": "git", "env": "A=1"}]}, {"exec": [{"command": "git", "env": [1]}]}, {"exec": [{"command": "git", "ports": 443}]}, {"exec": [{"command": "git", "ports": ["443"]}]}, {"exec": [{"command": "git", "ports": [0]}]}, {"exec": [{"command": "git", "enforcement": "unavailable"}]}, {"exec": "git"},
 		{"secrets": "s"}, {"secrets": [7]}, {"secrets": [""]}, {"log": "yes"}, {"plan": 1}, {"precise_clock": "yes"}, {"workspace": null},
 		{"bounds": []}, {"bounds": {"calls": "1"}}, {"bounds": {"calls": 0}}, {"bounds": {"calls": 1.5}}, {"bounds": {"call": 1}},
 	] {
@@ -99,11 +99,13 @@ test_no_capabilities if {
 	}
 }
 
-full := object.union(sample.call, {"facts": {
+full := object.union(sample.call, {"session": {"plan": [task]}, "facts": {
 	"urls": [sample.url("x.example")],
 	"paths": [sample.path("docs", "a", "read")],
 	"commands": [sample.command(["ls"])],
 }})
+
+task := {"id": "a", "status": "active", "tools": ["ls"], "after": ["b"]}
 
 test_inputs if {
 	shape.input_sound with input as sample.call
@@ -132,6 +134,7 @@ test_inputs_of_another_type if {
 		{"extra": 1}, {"facts": {"other": []}}, {"tool": {"class": "Read"}}, {"tool": {"kind": "x"}}, {"tool": {"tags": ["a", 7]}}, {"tool": {"findings": {"a": "a"}}},
 		{"principal": {"kind": "robot"}}, {"principal": {"id": ""}}, {"principal": {"roles": [null]}}, {"principal": {"auth": {"method": "none"}}}, {"session": {"labels": {"x": "x"}}},
 		{"session": {"calls": "1"}}, {"env": {"now_ns": "1"}}, {"asserted": {"justification": 1}}, {"args": []}, {"facts": {"urls": {}}}, {"facts": {"urls": ["x"]}},
+		{"session": {"plan": ["a"]}}, {"session": {"plan": [object.union(task, {"status": "running"})]}}, {"session": {"plan": [object.union(task, {"tools": [1]})]}},
 		{"facts": {"paths": [{"root": "docs"}]}}, {"facts": {"commands": [{"name": "ls"}]}},
 	] {
 		not shape.input_sound with input as object.union(full, patch)

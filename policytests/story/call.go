@@ -55,9 +55,13 @@ func (s *story) input(a ask) (*call.Input, error) {
 	}
 	labels := append([]string{}, a.Session.Labels...)
 	slices.Sort(labels)
+	plan := call.Plan{}
+	for _, t := range a.Session.Plan {
+		plan = append(plan, call.Task{ID: t.ID, Status: call.TaskStatus(t.Status), Tools: t.Tools, After: t.After})
+	}
 	return &call.Input{
 		Tool: a.As.over(m.Tool()), Args: args, Principal: who,
-		Session: call.Session{ID: "s-1", Run: "r-1", Labels: labels, Plan: []string{}, Calls: a.Session.Calls},
+		Session: call.Session{ID: "s-1", Run: "r-1", Labels: labels, Plan: plan.Clone(), Calls: a.Session.Calls},
 		Facts:   facts, Env: call.Env{NowNS: a.time().UnixNano(), Node: "node-1"},
 		Asserted: call.Asserted{Justification: a.Asserted.Justification, Context: said},
 	}, nil

@@ -107,7 +107,16 @@ type principal struct {
 
 type session struct {
 	Labels []string `yaml:"labels"`
+	Plan   []task   `yaml:"plan"`
 	Calls  int64    `yaml:"calls"`
+}
+
+// task is one of the session's plan.
+type task struct {
+	ID     string   `yaml:"id"`
+	Status string   `yaml:"status"`
+	Tools  []string `yaml:"tools"`
+	After  []string `yaml:"after"`
 }
 
 type asserted struct {

@@ -95,7 +95,17 @@ func summary(c call.Caps) []string {
 		out = append(out, line)
 	}
 	for _, x := range c.Exec {
-		out = append(out, strings.TrimSpace("exec "+x.Command+" "+strings.Join(x.Args, " ")))
+		line := strings.TrimSpace("exec " + x.Command + " " + strings.Join(x.Args, " "))
+		if len(x.Env) > 0 {
+			line += " env " + strings.Join(x.Env, " ")
+		}
+		if len(x.Ports) > 0 {
+			line += " ports " + strings.Trim(strings.ReplaceAll(fmt.Sprint(x.Ports), " ", ","), "[]")
+		}
+		if x.Enforcement != "" {
+			line += " " + x.Enforcement
+		}
+		out = append(out, line)
 	}
 	for _, name := range c.Secrets {
 		out = append(out, "secret "+name)
