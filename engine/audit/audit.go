@@ -12,15 +12,16 @@
 //
 // Whoever can write the directory can cut the log back to one of its own older
 // checkpoints, and whoever holds keys/log.key can rewrite it. Both can be seen
-// only by someone else who remembers a newer checkpoint.
+// only by someone else who remembers a newer checkpoint: see [Witness].
 package audit
 
 import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
 // Errors a caller may test for with errors.Is.
@@ -71,7 +72,7 @@ func (e *TamperError) Is(target error) bool { return target == ErrTampered }
 // noSegments is for a log whose files are gone: it has a first segment before it
 // has a key.
 func noSegments() error {
-	return &TamperError{Segment: filepath.Base(segmentPath("", 0)), Reason: "segment is missing"}
+	return &TamperError{Segment: firstSegment, Reason: "segment is missing"}
 }
 
 // Options configure a [Log]. Every field has a useful zero value.
@@ -89,11 +90,40 @@ type Options struct {
 	// place. Zero means 2,048.
 	QueueLen int
 
-	// Node is named in the record of a cut.
+	// Node is named in the records that the log writes itself.
 	Node string
 
-	// Now is the clock for the record of a cut. Nil means time.Now.
+	// Now is the clock for the records that the log writes itself, and for what
+	// witnesses say of the time. Nil means time.Now.
 	Now func() time.Time
+
+	// Witnesses remember checkpoints of the log, each outside of the reach of whoever can
+	// write it. They are asked beside the writing, which never waits for them.
+	Witnesses []Witness
+
+	// Quorum is how many of them must have cosigned a record before it counts as
+	// anchored. Zero means all.
+	Quorum int
+
+	// Every is how long after a cosignature the next one is asked for, if the log has
+	// grown and nobody waits for it. What is newer than that can be cut off unseen.
+	// Zero means a second.
+	Every time.Duration
+
+	// Strict has [Log.Hold] wait until a record is anchored.
+	Strict bool
+
+	// StrictTimeout bounds how long Hold waits. Zero means 10 s.
+	StrictTimeout time.Duration
+
+	// Alive is the silence after which a record of type [call.TypeAlive] is written if
+	// there are witnesses: a log that nobody cosigns any more has ended, or was cut off
+	// from them. Zero means a minute; negative means never.
+	Alive time.Duration
+
+	// Logger is told when a witness does not cosign, does again, or remembers another
+	// log. The zero value writes nothing.
+	Logger zerolog.Logger
 
 	// Wrap is for tests: what it returns is written to in place of each segment,
 	// so it can fail as disks do. Nil means the segment itself.
@@ -119,6 +149,18 @@ func (o *Options) defaults() {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Quorum == 0 {
+		o.Quorum = len(o.Witnesses)
+	}
+	if o.Every == 0 {
+		o.Every = time.Second
+	}
+	if o.StrictTimeout == 0 {
+		o.StrictTimeout = 10 * time.Second
+	}
+	if o.Alive == 0 {
+		o.Alive = time.Minute
 	}
 	if o.Wrap == nil {
 		o.Wrap = func(f File) File { return f }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/callgate/callgate/engine/internal/durable"
+	"github.com/callgate/callgate/engine/keyfile"
 )
 
 // Names below the data directory.
@@ -77,19 +78,14 @@ func openRegular(path string, flag int) (*os.File, error) {
 
 // readPrivate reads a small file that only its owner may read.
 func readPrivate(path string, limit int64) ([]byte, error) {
-	f, err := openRegular(path, os.O_RDONLY)
+	b, err := keyfile.ReadKey(path, limit)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, fmt.Errorf("audit: %s: is a symbolic link", path)
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("audit: %w", err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("audit: %s: mode is %#o, so others may have read it; want 0600", path, info.Mode().Perm())
-	}
-	return readSmall(f, limit)
+	return b, nil
 }
 
 func readSmall(f *os.File, limit int64) ([]byte, error) {

@@ -88,22 +88,33 @@ func parseCheckpoint(line []byte, origin string) (checkpoint, error) {
 		return checkpoint{}, errCheckpointForm
 	}
 	text, _, ok := strings.Cut(string(msg), "\n\n")
-	lines := strings.Split(text, "\n")
-	if !ok || len(lines) != 3 {
+	if !ok {
 		return checkpoint{}, errCheckpointForm
+	}
+	text += "\n"
+	size, root, err := parseCheckpointText(text, origin)
+	if err != nil {
+		return checkpoint{}, err
+	}
+	return checkpoint{size: size, root: root, text: text, note: msg}, nil
+}
+
+// parseCheckpointText reads what checkpointText writes, and no other form of it.
+func parseCheckpointText(text, origin string) (size int64, root tlog.Hash, err error) {
+	lines := strings.Split(text, "\n")
+	if len(lines) != 4 {
+		return 0, root, errCheckpointForm
 	}
 	if lines[0] != origin {
-		return checkpoint{}, errors.New("checkpoint is of another log")
+		return 0, root, errors.New("checkpoint is of another log")
 	}
-	size, err := strconv.ParseInt(lines[1], 10, 64)
-	if err != nil {
-		return checkpoint{}, errCheckpointForm
+	if size, err = strconv.ParseInt(lines[1], 10, 64); err != nil {
+		return 0, root, errCheckpointForm
 	}
-	root, err := tlog.ParseHash(lines[2])
-	if err != nil || checkpointText(origin, size, root) != text+"\n" {
-		return checkpoint{}, errCheckpointForm
+	if root, err = tlog.ParseHash(lines[2]); err != nil || checkpointText(origin, size, root) != text {
+		return 0, root, errCheckpointForm
 	}
-	return checkpoint{size: size, root: root, text: text + "\n", note: msg}, nil
+	return size, root, nil
 }
 
 // checkSignature is nil when v, and nobody else, signed c.

@@ -22,6 +22,9 @@ type Log struct {
 	in       chan *pending // batches form here while the previous one is in sync
 	wg       sync.WaitGroup
 
+	witnesses *witnesses // nil: there are none
+	alive     *alive     // nil: nobody would see it
+
 	// Owned by the loop once it runs.
 	f    File
 	size int64 // bytes of f
@@ -33,6 +36,8 @@ type Log struct {
 	durable mark
 	starts  []tree        // before the first record of each segment
 	grown   chan struct{} // closed with the next segment
+	newest  checkpoint    // of what is durable; size 0 for none
+	written int64         // records under a checkpoint that is being written, or was
 
 	closing sync.RWMutex // held for reading while a record is put into in
 	closed  bool
@@ -148,8 +153,12 @@ func (l *Log) Close() error {
 	if was {
 		return nil
 	}
+	l.alive.stop()
 	close(l.in)
 	l.wg.Wait()
+	if l.witnesses != nil {
+		l.witnesses.close()
+	}
 	return errors.Join(l.f.Close(), l.hashes.f.Close())
 }
 
@@ -209,6 +218,9 @@ func (l *Log) commit(b []*pending) error {
 	}
 	buf.Write(line)
 	buf.WriteByte('\n')
+	l.mu.Lock()
+	l.written = t.n
+	l.mu.Unlock()
 	if err := l.write(buf.Bytes()); err != nil {
 		return err
 	}
@@ -217,8 +229,12 @@ func (l *Log) commit(b []*pending) error {
 	_ = l.hashes.put(at, known)
 	l.mu.Lock()
 	l.durable = mark{t.n, t.root()}
+	if l.witnesses != nil {
+		l.newest, err = parseCheckpoint(line, l.Origin())
+	}
 	l.mu.Unlock()
-	return nil
+	l.alive.wrote()
+	return err
 }
 
 func (l *Log) write(b []byte) error {

@@ -28,6 +28,9 @@ import (
 // else that is no plain file is refused, and so is a key that others can read.
 func Open(dir string, o Options) (*Log, error) {
 	o.defaults()
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	segs, err := prepare(dir, o.Origin)
 	if err != nil {
 		return nil, err
@@ -45,7 +48,11 @@ func Open(dir string, o Options) (*Log, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+	if err := l.openWitnesses(); err != nil {
+		return nil, errors.Join(err, l.f.Close(), f.Close())
+	}
 	l.wg.Go(l.loop)
+	l.startWitnesses()
 	if torn > 0 {
 		if err := l.recordCut(torn); err != nil {
 			return nil, errors.Join(err, l.Close())
@@ -80,7 +87,7 @@ func (l *Log) load(segs []segment) (torn int64, err error) {
 	}
 	l.f, l.size, l.tree = l.o.Wrap(dataFile{f}), info.Size(), w.tree
 	l.durable = mark{w.tree.n, w.tree.root()}
-	l.starts, l.grown = w.starts, make(chan struct{})
+	l.starts, l.grown, l.newest, l.written = w.starts, make(chan struct{}), w.last, w.tree.n
 	return w.torn, nil
 }
 

@@ -21,6 +21,8 @@ type walker struct {
 	hashes   *hashFile // nil: batches can be named, records within them not
 	stop     int64     // records after which to stop; negative: at the end
 
+	roots map[int64]tlog.Hash // by size: gets the root of the tree at that size
+
 	// stored gets the stored hashes of each batch whose root is right.
 	stored func(at int64, hs []tlog.Hash) error
 
@@ -125,6 +127,9 @@ func (w *walker) batch(seg segment, b batch) error {
 		leaf := tlog.RecordHash(rec)
 		leaves = append(leaves, leaf)
 		known = append(known, grown.add(leaf)...)
+		if _, ok := w.roots[grown.n]; ok {
+			w.roots[grown.n] = grown.root()
+		}
 	}
 	if n == 0 || cp.size != grown.n || cp.root != grown.root() {
 		return bad(w.locate(leaves, cp))
