@@ -238,6 +238,46 @@ func (s *scene) cancelled() error {
 	return err
 }
 
+// abandoned is a call of a tool that ignores that its caller went away.
+func (s *scene) abandoned() error {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	hold := make(chan struct{})
+	s.t.Cleanup(func() { close(hold) })
+	s.tool.fn = func(context.Context, *hostfx.Effects, echoArgs) (string, error) {
+		cancel()
+		<-hold
+		return "", nil
+	}
+	_, err := s.e.Do(ctx, s.call)
+	return err
+}
+
+// appended is a log that says of each record that it is there.
+type appended struct {
+	*memory
+	one chan struct{}
+}
+
+func (a appended) Append(ctx context.Context, rec []byte) (int64, error) {
+	defer func() { a.one <- struct{}{} }()
+	return a.memory.Append(ctx, rec)
+}
+
+// oneStuck is an engine that refuses a tool once one run of it is abandoned.
+func (s *scene) oneStuck() {
+	s.o.MaxAbandoned, s.o.Log = 1, appended{s.log, make(chan struct{}, 8)}
+}
+
+// stuck is a call of such a tool.
+func (s *scene) stuck() error {
+	s.abandoned()
+	for range 2 { // its decision and its outcome
+		<-s.o.Log.(appended).one
+	}
+	s.tool = &counted{} // another one would count
+	return s.once()
+}
+
 // crashed is a start after a crash between step 4 and 5 of the road.
 func (s *scene) crashed() {
 	s.o.State = &outliving{Local: state.NewLocal(), mark: state.Mark{Index: -1, Open: []string{"C"}}}

@@ -69,6 +69,8 @@ func TestEveryCodeAtItsStation(t *testing.T) {
 		{code: call.CodeFactsUnparsable, station: refusal, tool: "word-count", call: args(`{"path":"/docs/../x"}`)},
 		{code: call.CodeToolKind, station: refusal, tool: "mail", call: args(`{"to":"bob"}`)},
 
+		{code: call.CodeToolStuck, station: refusal, scene: (*scene).oneStuck, do: (*scene).stuck},
+
 		{code: call.CodeGrantInvalid, station: refusal, scene: (*scene).twoHalves, do: func(s *scene) error { return s.redeem("no token") }},
 		{code: call.CodeGrantUnavailable, station: refusal, do: func(s *scene) error { return s.redeem("no token") }},
 		{code: call.CodeRefusedTooOften, station: refusal, policy: always(call.Decision{}), scene: func(s *scene) { s.o.MaxRefusals = 1 }, do: (*scene).twice},
@@ -96,10 +98,12 @@ func TestEveryCodeAtItsStation(t *testing.T) {
 		{code: call.CodeSessionChanged, station: refusal, scene: func(s *scene) { s.o.State = brokenState{err: state.ErrSessionChanged} }},
 		{code: call.CodeStateUnavailable, station: refusal, scene: func(s *scene) { s.o.State = brokenState{err: errors.New("boom")} }},
 
+		{code: call.CodeWitnessUnavailable, station: starting, scene: func(s *scene) { s.o.Log = alone{s.log} }},
 		{code: call.CodeGuestUnavailable, station: starting, tool: "spin", scene: func(s *scene) { s.o.Guests = nil }},
 		{code: call.CodeRootUnavailable, station: starting, tool: "word-count", policy: reads("missing"), call: args(`{"path":"/docs/x"}`)},
 		{code: call.CodeSecretUnavailable, station: starting, tool: "fetch", policy: grants(web), call: args(`{"url":"https://api.example.com/"}`)},
 		{code: call.CodeExecUnconfined, station: starting, tool: "clean", policy: grants(call.Caps{Exec: []call.Exec{{Command: "/bin/true"}}})}, // this program does not call hostfx.Main
+		{code: call.CodeWorkspaceUnavailable, station: starting, tool: "clean", policy: grants(call.Caps{Workspace: true})},                     // this host has no journal
 		{code: call.CodePathIsLink, station: starting, tool: "word-count", policy: reads("link"), call: args(`{"path":"/docs/x"}`)},
 		{code: call.CodeGrantMismatch, station: starting, scene: (*scene).lateHost},
 		{code: call.CodeMemoryMinimum, station: starting, tool: "spin", policy: bounds(call.Bounds{MemoryBytes: 1})},
@@ -109,6 +113,7 @@ func TestEveryCodeAtItsStation(t *testing.T) {
 		{code: call.CodeToolError, station: running, scene: func(s *scene) { s.fails = errors.New("no") }},
 		{code: call.CodeGuestTrap, station: running, tool: "trap"},
 		{code: call.CodeTimeExceeded, station: running, tool: "spin", policy: bounds(call.Bounds{TimeoutMS: 100})},
+		{code: call.CodeAbandoned, station: running, do: (*scene).abandoned},
 		{code: call.CodeFuelExhausted, station: running, tool: "spin", policy: bounds(call.Bounds{Fuel: 1000})},
 		{code: call.CodeStackExhausted, station: running, tool: "recurse"},
 		{code: call.CodeOutputExceeded, station: running, tool: "chatter"},
@@ -188,7 +193,7 @@ kind: host
 class: write
 facts: none
 input: {type: object, properties: {}, additionalProperties: false}
-caps: {exec: [{command: /bin/true, args: []}]}
+caps: {workspace: true, exec: [{command: /bin/true, args: []}]}
 `
 
 // trapModule is (module (func (export "_start") unreachable)).

@@ -23,7 +23,7 @@ func (p *passage) decide(ctx context.Context) error {
 		return &call.Error{Code: call.CodeSessionInvalid}
 	}
 	p.known = true
-	p.version, p.decision = s.Version, call.Decision{}
+	p.version, p.plan, p.ends, p.decision = s.Version, s.Plan, s.Until, call.Decision{}
 	ctx, cancel := context.WithTimeout(ctx, p.e.o.DecideTimeout)
 	defer cancel()
 
@@ -92,7 +92,7 @@ func policyError(ctx context.Context, err error) error {
 func (p *passage) input(who call.Principal, s state.Session) *call.Input {
 	return &call.Input{
 		Tool: p.tool.shown(), Args: p.args, Principal: who,
-		Session: call.Session{ID: p.session, Labels: s.Labels, Calls: s.Calls}, Facts: p.facts,
+		Session: call.Session{ID: p.session, Labels: s.Labels, Plan: s.Plan, Calls: s.Calls}, Facts: p.facts,
 		Env: call.Env{NowNS: p.at.UnixNano(), Node: p.e.o.Node}, Asserted: p.asserted,
 	}
 }

@@ -76,6 +76,9 @@ func (e *Engine) grant(ctx context.Context, p *passage, permit func(context.Cont
 		return grant.Grant{}, p.unrecorded(err) // no record, no run
 	}
 	p.leave = leave
+	if err := p.hold(ctx); err != nil {
+		return grant.Grant{}, err
+	}
 	return seal.Mint(p.terms()), nil
 }
 

@@ -101,8 +101,8 @@ type Options struct {
 	// that nobody is told.
 	Announce func(a call.Approval, class string, open func(context.Context) bool)
 
-	// LabelsLast is how long a label stays in a session after it was last added.
-	// Zero means a day.
+	// LabelsLast is how long a label stays in a session after it was last added, and a
+	// plan after it last changed. Zero means a day.
 	LabelsLast time.Duration
 
 	// Salts keys the digests in records. Nil means a key that is forgotten when
@@ -139,6 +139,12 @@ type Options struct {
 	// tell. The first refused_too_often in a minute is recorded; how many more there were,
 	// Logger is told. Zero means 600; negative means any number.
 	MaxRefusals int
+
+	// MaxAbandoned is how many runs of one tool written in Go may go on after their
+	// calls are over, because it ignores its context, before further calls of that tool
+	// are refused, with tool_stuck, until one ends. What is under way by then may still
+	// add to them. Zero means 16.
+	MaxAbandoned int
 
 	// Logger gets one line a call. The zero value writes nothing.
 	Logger zerolog.Logger
@@ -216,6 +222,9 @@ func (e *Engine) defaults() error {
 	if e.o.MaxRefusals == 0 {
 		e.o.MaxRefusals = defaultRefusals
 	}
+	if e.o.MaxAbandoned == 0 {
+		e.o.MaxAbandoned = defaultAbandoned
+	}
 	e.refusals.most, e.refusals.log = e.o.MaxRefusals, e.o.Logger
 	if e.o.LabelsLast == 0 {
 		e.o.LabelsLast = 24 * time.Hour
@@ -223,8 +232,8 @@ func (e *Engine) defaults() error {
 	if e.o.ReportGrace == 0 {
 		e.o.ReportGrace = 5 * time.Second
 	}
-	if e.o.MaxCalls < 0 || e.o.DecideTimeout < 0 || e.o.LabelsLast < 0 || e.o.ReportGrace < 0 {
-		errs = append(errs, errors.New("engine: Options.MaxCalls, DecideTimeout, LabelsLast or ReportGrace is negative"))
+	if e.o.MaxCalls < 0 || e.o.MaxAbandoned < 0 || e.o.DecideTimeout < 0 || e.o.LabelsLast < 0 || e.o.ReportGrace < 0 {
+		errs = append(errs, errors.New("engine: Options.MaxCalls, MaxAbandoned, DecideTimeout, LabelsLast or ReportGrace is negative"))
 		e.o.MaxCalls = 0
 	}
 	errs = append(errs, e.o.Grants.check())

@@ -141,7 +141,10 @@ func TestToolFailures(t *testing.T) {
 		{"says too much", func(context.Context, *hostfx.Effects, echoArgs) (string, error) {
 			return strings.Repeat("x", 1000), nil
 		}, call.CodeOutputExceeded},
-		{"takes too long", func(ctx context.Context, _ *hostfx.Effects, _ echoArgs) (string, error) { <-ctx.Done(); select {} }, call.CodeTimeExceeded},
+		{"takes too long", func(ctx context.Context, _ *hostfx.Effects, _ echoArgs) (string, error) {
+			<-ctx.Done()
+			return "late", nil
+		}, call.CodeTimeExceeded},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/callgate/callgate/engine"
 	"github.com/callgate/callgate/engine/audit"
 	"github.com/callgate/callgate/engine/call"
@@ -201,6 +204,34 @@ caps:
 }
 
 // A service asks before it runs a tool of its own, and says what came of it.
+func ExamplePlain() {
+	greet := func(_ context.Context, args jsontext.Value) (string, error) { // from another framework
+		var in map[string]string
+		err := json.Unmarshal(args, &in)
+		return "Hello " + in["name"], err
+	}
+	ctx := context.Background()
+	e, done, err := openGate(ctx, exampleDir(), engine.Plain(`
+name: greet
+description: Greets somebody.
+kind: host
+class: read
+input:
+  type: object
+  properties: {name: {type: string, maxLength: 100}}
+  required: [name]
+  additionalProperties: false
+`, greet))
+	if err != nil {
+		panic(err)
+	}
+	defer done()
+
+	res, err := e.Do(ctx, call.Call{Principal: agent, Tool: "greet", Args: []byte(`{"name": "Ada"}`)})
+	fmt.Println(string(res.Output), err)
+	// Output: "Hello Ada" <nil>
+}
+
 func ExampleEngine_Authorize() {
 	sendMail := engine.External(`
 name: send-mail
@@ -299,6 +330,65 @@ input:
 	// "Hello Ada" <nil>
 	// greet: grant_spent: the grant was used before
 	// greet: grant_invalid: the grant is not one for this executor, tool and call, or its time is over: the arguments are others than those that were decided on
+}
+
+// A host with a journal has tools that show, and put back, what one call changed in its
+// workspace.
+func ExampleEngine_Undo() {
+	ctx, dir := context.Background(), exampleDir()
+	host, err := hostfx.New(hostfx.Options{
+		Roots:   []hostfx.Root{{Name: "work", Path: filepath.Join(dir, "work")}},
+		Journal: filepath.Join(dir, "journal"), // for one process; package local has it in the data directory
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer host.Close()
+	tidy := engine.Host(`
+name: tidy
+description: Removes a file of notes.
+kind: host
+class: destructive
+facts: none
+input: {type: object, required: [name], properties: {name: {type: string, maxLength: 100}}, additionalProperties: false}
+caps: {workspace: true, fs: [{root: work, path: ., modes: [write, remove]}]}
+`, func(_ context.Context, fx *hostfx.Effects, in map[string]string) (string, error) {
+		w, err := fx.Workspace()
+		if err != nil {
+			return "", err
+		}
+		name, err := w.ResolvePath(in["name"])
+		if err != nil {
+			return "", err
+		}
+		return "", fx.Remove(name)
+	})
+	// Policy decides about undoing as about all else.
+	policy := policy(func(*call.Input) (call.Decision, error) {
+		notes := call.Caps{Workspace: true, FS: []call.FS{{Root: "work", Path: "notes", Modes: []string{"read", "write", "remove"}}}}
+		return call.Decision{Verdict: call.Allow, Grants: []call.RuleGrant{{Caps: notes}}}, nil
+	})
+	e, err := engine.New(engine.Options{
+		Policy: policy, Log: &memory{}, Host: host, Tools: append(engine.WorkspaceTools(host, nil), tidy),
+		DecideTimeout: 10 * time.Second,
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer e.Close()
+
+	res, err := e.Do(ctx, call.Call{Principal: agent, Tool: "tidy", Args: []byte(`{"name": "todo.txt"}`)})
+	if err != nil {
+		panic(err)
+	}
+	_, err = e.Undo(ctx, agent, "", res.CallID)
+	text, readErr := os.ReadFile(filepath.Join(dir, "work/notes/todo.txt"))
+	fmt.Printf("%q %v %v\n", text, err, readErr)
+	_, err = e.Undo(ctx, agent, "", res.CallID)
+	fmt.Println(err)
+	// Output:
+	// "buy more milk\n" <nil> <nil>
+	// workspace_undo: tool_error: the tool ran and reported an error
 }
 
 // exampleDir is a new directory with a policy and some files.

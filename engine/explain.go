@@ -23,6 +23,7 @@ type Explanation struct {
 	// What policy sees. Each is absent when the call does not come so far.
 	Tool    ExplainedTool  `json:"tool,omitzero"`
 	Session string         `json:"session,omitzero"` // the one that the call would be made in
+	Plan    call.Plan      `json:"plan,omitzero"`    // of the session
 	Args    jsontext.Value `json:"args,omitzero"`    // canonical, for whoever sent them
 	Facts   call.Facts     `json:"facts,omitzero"`
 
@@ -182,7 +183,7 @@ func (p *passage) explanation(err error) *Explanation {
 		x.Tool = ExplainedTool{Name: t.Name, Kind: t.Kind, Class: t.Class, Digest: p.tool.digest}
 	}
 	if p.known && !p.stranger {
-		x.Session = p.session
+		x.Session, x.Plan = p.session, p.plan.Clone()
 	}
 	if x.Detail != "" {
 		ev = ev.Str("detail", x.Detail)

@@ -29,6 +29,7 @@ const signTimeout = 10 * time.Second
 // tools: see [Engine.Authorize].
 func (e *Engine) Issue(ctx context.Context, c call.Call, aud string) (string, error) {
 	p := e.passage(c)
+	p.away = true
 	var epoch int64
 	g, err := e.grant(ctx, p, func(ctx context.Context) (err error) {
 		epoch, err = p.issue(ctx, aud)

@@ -36,6 +36,7 @@ type passage struct {
 	known   bool   // the session is the principal's, and not a word that somebody made up
 	tool    *Tool  // nil: no tool has that name
 	outside bool   // the caller runs the tool
+	away    bool   // another engine does
 	leave   func() // gives the place in the log's queue back; nil until there is a grant
 
 	// Known after arrive.
@@ -49,7 +50,9 @@ type passage struct {
 	// Known after decide.
 	caps     call.Caps
 	decision call.Decision
-	version  int64 // of the session that policy saw
+	version  int64     // of the session that policy saw
+	plan     call.Plan // likewise
+	ends     time.Time // when the session does; zero: never
 
 	travels  *call.RecordGrant // it is decided here and runs elsewhere, or the other way round
 	startErr error             // why the run could not start
@@ -63,6 +66,8 @@ type passage struct {
 	settled func()
 
 	index int64 // of the decision record; -1 before it is durable
+
+	planner *planner // nil: the run has no plan
 
 	// Known after the run.
 	reported  map[string]int64 // what the tool says that it used, by name
@@ -134,6 +139,9 @@ func (p *passage) arrive(ctx context.Context) error {
 		return &call.Error{Code: call.CodeToolKind}
 	}
 	if err := p.current(ctx); err != nil {
+		return err
+	}
+	if err := p.unstuck(); err != nil {
 		return err
 	}
 	if err := p.tool.manifest.Check(args); err != nil {

@@ -14,6 +14,8 @@ import (
 type place struct {
 	tool atomic.Pointer[Tool]
 	mu   sync.Mutex // held while its files are read again
+
+	abandoned atomic.Int64 // runs of a host tool that go on after their end
 }
 
 // tool returns the tool with that name, or nil.

@@ -303,7 +303,7 @@ func (p *passage) deny(code call.Code, cause error) *Denial {
 // side alone. Other causes can quote arguments, which no log may hold: even a
 // granted path can be made of them.
 func operators(code call.Code) bool {
-	return code == call.CodeLogUnavailable || code == call.CodeStateUnavailable || code == call.CodeGrantUnavailable
+	return slices.Contains([]call.Code{call.CodeLogUnavailable, call.CodeStateUnavailable, call.CodeGrantUnavailable, call.CodeWitnessUnavailable}, code)
 }
 
 // shownTool never repeats a name that the caller made up.

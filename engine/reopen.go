@@ -58,7 +58,7 @@ type replay struct {
 	last     int64           // index of the newest call that was admitted, and is not in mark.Open; -1 for none
 	recovery state.Recovery
 	released []string
-	sessions map[string]call.SessionChange // with their labels; nil: nobody asks
+	sessions map[string]call.SessionChange // with what they hold; nil: nobody asks
 }
 
 func newReplay(e *Engine, epochs *epochSeen) *replay {
@@ -101,7 +101,7 @@ func (r *replay) record(index int64, line []byte) error {
 			r.recovery.Revoked = append(r.recovery.Revoked, *revoked)
 		}
 		if r.sessions != nil && rec.Change.Session != nil {
-			r.labelled(*rec.Change.Session)
+			r.told(*rec.Change.Session)
 		}
 	}
 	switch {
@@ -120,21 +120,20 @@ func (r *replay) record(index int64, line []byte) error {
 	return nil
 }
 
-// labelled keeps those labels of a session that have not ended.
-func (r *replay) labelled(c call.SessionChange) {
+// told keeps of a session what has not ended: its labels, its plan, and that its owner
+// ended it.
+func (r *replay) told(c call.SessionChange) {
 	now := r.e.o.Now().UnixNano()
 	maps.DeleteFunc(c.Labels, func(_ string, end int64) bool { return end <= now })
-	if len(c.Labels) == 0 {
+	if c.PlanUntil <= now {
+		c.Plan, c.PlanVersion, c.PlanUntil = nil, 0, 0
+	}
+	if c.Ended = c.Ended && (c.Until == 0 || now < c.Until); len(c.Labels) == 0 && c.PlanUntil == 0 && !c.Ended {
 		return
 	}
 	is := r.sessions[c.ID]
-	if is.Labels == nil {
-		is = call.SessionChange{ID: c.ID, Labels: call.Times{}}
-	}
-	is.Owner, is.Version, is.Until = max(is.Owner, c.Owner), max(is.Version, c.Version), max(is.Until, c.Until)
-	for label, end := range c.Labels {
-		is.Labels[label] = max(is.Labels[label], end)
-	}
+	is.ID = c.ID
+	is.Merge(c)
 	r.sessions[c.ID] = is
 }
 

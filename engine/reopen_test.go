@@ -86,6 +86,12 @@ func TestReopenWithALastingState(t *testing.T) {
 		r.Change = &call.Change{Session: &call.SessionChange{ID: session, Version: version, Labels: l}}
 		return r
 	}
+	session := func(c call.SessionChange) call.Record {
+		r := ended(0)
+		r.Decision, r.Change = nil, &call.Change{Session: &c}
+		return r
+	}
+	plan := call.Plan{{ID: "t", Status: call.TaskActive}}.Clone()
 	late := time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
 	issued, elsewhere := allowed("I"), allowed("E")
 	issued.Grant, elsewhere.Grant = &call.RecordGrant{ID: "gr", Issued: true}, &call.RecordGrant{ID: "gr"}
@@ -117,6 +123,18 @@ func TestReopenWithALastingState(t *testing.T) {
 			[]call.Record{labels("b", 1, call.Times{"x": late, "over": 1}), labels("a", 1, call.Times{"x": late}), labels("b", 2, call.Times{"x": late - 1, "y": late}), labels("c", 1, call.Times{"over": 1})},
 			state.Recovery{Size: 8, Recorded: none, Sessions: []call.SessionChange{
 				{ID: "a", Version: 1, Labels: call.Times{"x": late}}, {ID: "b", Version: 2, Labels: call.Times{"x": late, "y": late}},
+			}}, nil,
+		},
+		{
+			"plans and ends hold", state.Mark{Index: 9},
+			[]call.Record{
+				session(call.SessionChange{ID: "a", Version: 2, Plan: plan, PlanVersion: 2, PlanUntil: late}),
+				session(call.SessionChange{ID: "a", Version: 1, Plan: plan[:0], PlanVersion: 1, PlanUntil: late}),
+				session(call.SessionChange{ID: "b", Version: 1, Plan: plan, PlanVersion: 1, PlanUntil: 1}),
+				session(call.SessionChange{ID: "c", Owner: "p", Until: late, Ended: true}), session(call.SessionChange{ID: "d", Owner: "p", Until: 1, Ended: true}),
+			},
+			state.Recovery{Size: 5, Recorded: none, Sessions: []call.SessionChange{
+				{ID: "a", Version: 2, Plan: plan, PlanVersion: 2, PlanUntil: late}, {ID: "c", Owner: "p", Until: late, Ended: true},
 			}}, nil,
 		},
 		{

@@ -27,6 +27,10 @@ type Result struct {
 	Receipt Receipt
 }
 
+// Effects are what the tool did to the world through its [hostfx.Effects], and what it
+// tried, in order. The record of the outcome has them, too.
+func (r *Result) Effects() []call.Effect { return r.Outcome.Effects }
+
 // Receipt says where the log keeps the decision about a call.
 type Receipt struct {
 	Index int64 // of the decision record; -1 when nothing could be recorded

@@ -19,7 +19,7 @@ func (p *passage) run(ctx context.Context, g grant.Grant) ([]byte, call.Outcome)
 		defer over()
 		defer context.AfterFunc(p.e.stopped, cancel)()
 
-		fx, err := p.e.o.Host.Open(ctx, g)
+		fx, err := p.e.o.Host.OpenFor(ctx, g, p.effectsSession())
 		if err != nil {
 			p.startErr = err
 			return nil, call.Outcome{Status: call.NotStarted, Code: call.CodeOf(err, call.CodeRootUnavailable)}
@@ -58,24 +58,30 @@ func (e *Engine) guard(f func() ([]byte, call.Outcome)) (output []byte, o call.O
 }
 
 // finish hands the outcome to the log and the answer to the caller. The caller
-// does not wait for the record; Close does.
+// does not wait for the record, unless it changes the plan; Close does.
 func (p *passage) finish(output []byte, o call.Outcome) (*Result, error) {
 	if o.Status != call.NotStarted { // otherwise deny says so
 		p.e.log.Info().Str("call", p.id).Str("tool", p.tool.manifest.Name).Str("code", string(o.Code)).
 			Int("effects", len(o.Effects)).Stringer("took", o.Took).Int64("record", p.index).Msg("ran")
 	}
 	used, change := p.settleDown(o, len(output))
+	change.Session = p.planner.changed()
 	o.Charges = used
 	recorded := o
 	recorded.Charges = slices.Clone(used)
 	recorded.Effects = slices.Clone(o.Effects) // the caller may do with theirs what they like
 	size := len(output)
+	written := make(chan struct{})
 	go func() {
+		defer close(written)
 		defer p.leave()
 		if _, err := p.e.append(func() (call.Record, error) { return p.outcomeRecord(recorded, size, change), nil }); err != nil {
 			p.e.log.Error().AnErr("cause", err).Str("call", p.id).Msg("outcome not recorded")
 		}
 	}()
+	if change.Session != nil {
+		<-written // what the caller does next may depend on the plan, and its record stands after this one
+	}
 	res := &Result{CallID: p.id, Output: output, Outcome: o, Receipt: Receipt{Index: p.index}}
 	switch o.Status {
 	case call.Succeeded:
@@ -92,14 +98,14 @@ func (p *passage) outcomeRecord(o call.Outcome, output int, change call.Change) 
 		Status: o.Status, Reported: o.Reported, Exit: o.Exit, Fuel: o.Fuel, MemoryBytes: o.MemoryBytes, MemoryRefused: o.MemoryRefused,
 		OutputBytes: int64(output), TookUS: o.Took.Microseconds(), Charges: o.Charges,
 	}
-	for _, fx := range o.Effects {
+	ro.Effects = call.RecordEffects(o.Effects, p.caps, func(target string) string {
 		// Without its key an effect loses its target, not its place in the record.
-		target, err := p.keyedHere("effect", []byte(fx.Target))
+		keyed, err := p.keyedHere("effect", []byte(target))
 		if err != nil {
 			p.e.log.Error().AnErr("cause", err).Str("call", p.id).Msg("no key for an effect's digest")
 		}
-		ro.Effects = append(ro.Effects, call.RecordEffect{Kind: fx.Kind, Within: fx.Within, Target: target, Code: fx.Code, Bytes: fx.Bytes, Count: fx.Count, Enforcement: fx.Enforcement})
-	}
+		return keyed
+	})
 	r := call.Record{
 		Type: call.TypeOutcome, Time: p.e.o.Now().UTC(), Node: p.e.o.Node, Call: p.id,
 		Code: o.Code, Decision: &p.index, Outcome: ro,

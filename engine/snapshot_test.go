@@ -121,17 +121,17 @@ func (p *past) log(t *testing.T) *audit.Log {
 func (p *past) engine(t *testing.T, log engine.Log) *engine.Engine {
 	t.Helper()
 	d := allow
-	d.Labels = []string{"seen"}
+	d.Labels, d.Grants = []string{"seen"}, []call.RuleGrant{{Caps: call.Caps{Plan: true}}}
 	d.Limits = []call.Limit{{Name: "few", Key: "alice", Burst: 1000, Per: "100h"}}
 	return open(t, engine.Options{
 		Policy: policy(func(in *call.Input) (call.Decision, error) {
-			if strings.Contains(string(in.Args.Bytes()), "ask") {
+			if strings.Contains(string(in.Args.Bytes()), `"ask`) {
 				return asking(oneLead), nil
 			}
 			return d, nil
 		}),
 		Log: log, Salts: fixedSalts{}, Now: p.clock.Now, Logger: zerolog.New(p.said),
-		Tools: []engine.Tool{engine.External(mailManifest), (&counted{}).tool()},
+		Tools: []engine.Tool{engine.External(mailManifest), (&counted{}).tool(), planTool()},
 	})
 }
 
@@ -151,6 +151,15 @@ func (p *past) happen(t *testing.T, e *engine.Engine) {
 		return m
 	}
 	p.broken = append(p.broken, permit().CallID())
+	session, err := e.OpenSession(t.Context(), alice)
+	must(err)
+	ended, err := e.OpenSession(t.Context(), alice)
+	must(err)
+	for _, c := range []call.Call{in(ended, plans("register", "a")), in(session, plans("register", "b")), in(session, plans("active", "b"))} {
+		_, err := e.Do(t.Context(), c)
+		must(err)
+	}
+	must(e.CloseSession(t.Context(), alice, ended))
 	must(e.Revoke(t.Context(), call.Revocation{Tool: "rm"}))
 	must(e.Revoke(t.Context(), call.Revocation{Epoch: 1}))
 	used, open := asked(t, e, echo("ask")), asked(t, e, echo("ask more"))
@@ -161,12 +170,10 @@ func (p *past) happen(t *testing.T, e *engine.Engine) {
 		must(err)
 	}
 	mustVote(t, e, used, lead, false)
-	_, err := e.Do(t.Context(), echo("ask"))
+	_, err = e.Do(t.Context(), echo("ask"))
 	must(err)
 	mustVote(t, e, open, lead2, true)
 	_, err = late.Finish(t.Context(), engine.Reported{})
-	must(err)
-	_, err = e.OpenSession(t.Context(), alice)
 	must(err)
 	p.broken = append(p.broken, permit().CallID())
 }

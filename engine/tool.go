@@ -19,7 +19,8 @@ import (
 const maxMessage = 4096
 
 // Tool is something the engine can run, or let its caller run. Make one with
-// [Host], [Wasm], [External] or, for experiments, [Raw].
+// [Host], [Wasm], [External] or, for what keeps within its capabilities by convention
+// alone, [Raw] or [Plain].
 type Tool struct {
 	manifest *tool.Manifest
 	digest   string // the pin of the whole descriptor
@@ -77,9 +78,10 @@ func wasm(s tool.Source) Tool {
 // that In lacks are refused. Out is encoded as JSON.
 //
 // The tool SHOULD reach the outside through its effects alone: they are checked
-// and recorded. Go code can do more than that, and nothing here stops it. The
-// effects are dead when the call ends, also for a tool that ignores its context
-// and goes on.
+// and recorded. Go code can do more than that, and nothing here stops it: whoever
+// registers a tool trusts its code like the program's own. The effects are dead when
+// the call ends. A tool that ignores its context and goes on is abandoned: see
+// [Options.MaxAbandoned].
 func Host[In, Out any](manifest string, fn func(context.Context, *hostfx.Effects, In) (Out, error)) Tool {
 	m, err := tool.Parse([]byte(manifest))
 	if err != nil {
@@ -136,54 +138,22 @@ func (t *Tool) run(ctx, timed context.Context, e *Engine, fx *hostfx.Effects, ar
 	return e.o.Guests.Run(ctx, t.pin, args, fx)
 }
 
-type hostAnswer struct {
-	output []byte
-	err    error
-}
-
-// runHost waits for the tool until its time is up and not longer: Go code
-// cannot be stopped, but it can be left without effects.
-func (t *Tool) runHost(ctx context.Context, e *Engine, fx *hostfx.Effects, args call.Args) ([]byte, call.Outcome) {
-	bounds, done := fx.Grant().Caps().Bounds, make(chan hostAnswer, 1)
-	go func() {
-		a := hostAnswer{err: &call.Error{Code: call.CodeInternal}} // what a tool that never returns says
-		defer func() { done <- a }()
-		defer e.caught(&a.err)
-		output, err := t.host(ctx, fx, args)
-		a = hostAnswer{output, err}
-	}()
-	select {
-	case a := <-done:
-		return hostOutcome(a, bounds)
-	case <-ctx.Done():
-		return nil, call.Outcome{Status: call.Failed, Code: stopped(ctx)}
-	}
-}
-
-// stopped is the code of a run whose context is done.
-func stopped(ctx context.Context) call.Code {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return call.CodeTimeExceeded
-	}
-	return call.CodeCancelled
-}
-
-func hostOutcome(a hostAnswer, bounds call.Bounds) ([]byte, call.Outcome) {
+func hostOutcome(output []byte, err error, bounds call.Bounds) ([]byte, call.Outcome) {
 	switch {
-	case a.err != nil && call.CodeOf(a.err, "") == call.CodeInternal:
+	case err != nil && call.CodeOf(err, "") == call.CodeInternal:
 		return nil, call.Outcome{Status: call.Failed, Code: call.CodeInternal}
-	case a.err != nil:
+	case err != nil:
 		text := strings.Map(func(r rune) rune { // it may hold what a server sent
 			moves := unicode.IsControl(r) && r != '\n' && r != '\t' || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r)
 			if moves {
 				return utf8.RuneError
 			}
 			return r
-		}, a.err.Error())
+		}, err.Error())
 		text = strings.ToValidUTF8(text[:min(len(text), maxMessage)], "") // no half of a character at its end
 		return nil, call.Outcome{Status: call.Failed, Code: call.CodeToolError, Stderr: []byte(text)}
-	case int64(len(a.output)) > bounds.Output():
+	case int64(len(output)) > bounds.Output():
 		return nil, call.Outcome{Status: call.Failed, Code: call.CodeOutputExceeded}
 	}
-	return a.output, call.Outcome{Status: call.Succeeded, Code: call.CodeOK}
+	return output, call.Outcome{Status: call.Succeeded, Code: call.CodeOK}
 }

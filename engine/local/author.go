@@ -10,8 +10,8 @@ import (
 )
 
 // Host opens what effects are made of, without a data directory: roots, networks,
-// names, authorities and credentials.
-func (c Config) Host() (*hostfx.Host, error) { return c.host() }
+// names, authorities and credentials. It has a journal only if c.Journal.Dir says where.
+func (c Config) Host() (*hostfx.Host, error) { return c.host(c.commands()) }
 
 // OpenGuests opens the sandbox of a data directory, which it makes if it is missing, to
 // compile modules ahead of time into the cache there. An owner may have the directory
@@ -25,7 +25,7 @@ func OpenGuests(ctx context.Context, c Config) (*sandbox.Sandbox, error) {
 	}
 	info, err := os.Stat(c.Data)
 	if err == nil {
-		err = private(c.Data, info)
+		err = ownDir(c.Data, info)
 	}
 	if err != nil {
 		return nil, err

@@ -73,7 +73,7 @@ func Dial(ctx context.Context, c Config) (*Client, error) {
 		return nil, fmt.Errorf("%s: %w", c.Data, ErrNoOwner)
 	}
 	if err == nil {
-		err = private(c.Data, info)
+		err = ownDir(c.Data, info)
 	}
 	if err != nil {
 		return nil, err

@@ -49,13 +49,20 @@ func (c Config) digest() (_ string, err error) {
 		AssertedApprovers        bool
 		Production               bool
 		ExecEnforcement          string
+		ProcessLifeNS            int64
+		Processes, AllProcesses  int
+		Journal                  Journal
 		Grants                   Grants
 		State                    Shared
+		Witnesses                []Witness
+		Witnessing               Witnessing
 	}{
 		Node: c.Node, HostTools: len(c.HostTools), MaxGuests: c.MaxGuests, MaxRefusals: c.MaxRefusals,
 		MaxMemory: c.Guests.MaxMemory, CompileCPUNS: int64(c.Guests.CompileCPU),
-		DecideTimeoutNS: int64(c.DecideTimeout), AssertedApprovers: c.AssertedApprovers, Production: c.Production, ExecEnforcement: c.ExecEnforcement,
+		DecideTimeoutNS: int64(c.DecideTimeout), AssertedApprovers: c.AssertedApprovers, Production: c.Production, ExecEnforcement: c.ExecEnforcement, Journal: c.Journal,
+		ProcessLifeNS: int64(c.Processes.Life), Processes: c.Processes.Session, AllProcesses: c.Processes.All,
 		Networks: c.Networks, Names: c.Names, Secrets: slices.Clone(c.Secrets), Webhooks: c.Webhooks, Grants: c.Grants,
+		Witnesses: slices.Clone(c.Witnesses), Witnessing: c.Witnessing,
 	}
 	d.Grants.Issuers = slices.Clone(c.Grants.Issuers)
 	if c.State != nil {
@@ -70,7 +77,7 @@ func (c Config) digest() (_ string, err error) {
 	slices.SortFunc(d.Layers, func(k, l Layer) int { return cmp.Or(cmp.Compare(k.Mode, l.Mode), cmp.Compare(k.Name, l.Name)) })
 	d.Tools, d.Ceiling, d.CA = c.Tools, c.Ceiling, c.CA
 	read := []*string{&d.Tools, &d.Ceiling, &d.CA, &d.State.CA} // whose contents count
-	paths := append(slices.Clone(read), &d.State.KeyFile, &d.State.PasswordFile)
+	paths := append(slices.Clone(read), &d.State.KeyFile, &d.State.PasswordFile, &d.Journal.Dir)
 	for i := range d.Layers {
 		l := &d.Layers[i]
 		if c.Watch < 0 && !l.remote() {
@@ -103,6 +110,12 @@ func (c Config) digest() (_ string, err error) {
 		}
 		if d.Grants.Issuers[i].CA != "" {
 			read = append(read, &d.Grants.Issuers[i].CA)
+		}
+	}
+	for i := range d.Witnesses {
+		w := &d.Witnesses[i]
+		if paths = append(paths, &w.Path, &w.CA); w.CA != "" {
+			read = append(read, &w.CA)
 		}
 	}
 	for _, p := range paths {

@@ -60,11 +60,11 @@ func TestCommandsAreRecorded(t *testing.T) {
 	}
 	all := records(t, dir)
 	effects := all[len(all)-1].Outcome.Effects
-	if len(effects) != 2 || effects[0].Kind != "exec" || effects[0].Code != "refused" || effects[0].Within != "" || effects[0].Enforcement != "" {
+	if len(effects) != 2 || effects[0].Kind != "exec" || effects[0].Code != "refused" || effects[0].Within != "" || effects[0].Enforcement != "structural" {
 		t.Fatalf("effects %+v", effects)
 	}
-	want := call.RecordEffect{Kind: "exec", Within: "/bin/cat", Target: effects[1].Target, Code: "ok", Bytes: 22, Enforcement: hostfx.Enforced}
-	if effects[1] != want {
+	want := call.RecordEffect{Kind: "exec", Within: "/bin/cat", Target: effects[1].Target, Code: "ok", BytesIn: 11, BytesOut: 11, TookUS: effects[1].TookUS, Enforcement: hostfx.Enforced}
+	if effects[1] != want || want.TookUS <= 0 {
 		t.Errorf("effect %+v, want %+v", effects[1], want)
 	}
 	segments, err := filepath.Glob(filepath.Join(dir, "data/log/*"))

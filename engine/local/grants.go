@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/callgate/callgate/engine"
+	"github.com/callgate/callgate/engine/keyfile"
 	"github.com/callgate/callgate/engine/token"
 )
 
@@ -81,11 +82,11 @@ func (i GrantIssuer) keys(now func() time.Time) (token.Keys, error) {
 	}
 	u := token.URLKeys{URL: i.JWKS, Now: now}
 	if i.CA != "" {
-		pem, err := readKey(i.CA)
+		pem, err := keyfile.ReadTrusted(i.CA, maxKey)
 		if err != nil {
 			return nil, err
 		}
-		u.CA = []byte(pem)
+		u.CA = pem
 	}
 	return u.Keys()
 }

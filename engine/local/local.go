@@ -32,6 +32,8 @@ import (
 
 	"github.com/callgate/callgate/engine"
 	"github.com/callgate/callgate/engine/audit"
+	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/keyfile"
 	"github.com/callgate/callgate/engine/state"
 	"github.com/callgate/callgate/engine/tool"
 	"github.com/callgate/callgate/hostfx"
@@ -67,6 +69,13 @@ type Config struct {
 	// tools may run, as in [hostfx.Options].
 	ExecEnforcement string
 
+	// Processes bound the commands that tools leave running.
+	Processes Processes
+
+	// Journal is about what files were before calls changed them. With it come the tools
+	// of [engine.WorkspaceTools].
+	Journal Journal
+
 	// HostTools are tools written in Go, and external ones, beside those in Tools.
 	HostTools []engine.Tool
 
@@ -83,6 +92,11 @@ type Config struct {
 	// State is where the state is that other nodes have too. Nil: it is this node's
 	// own, and folded from its log.
 	State *Shared
+
+	// Witnesses remember checkpoints of the log, outside of the reach of whoever can write
+	// it, and Witnessing says how they are asked.
+	Witnesses  []Witness
+	Witnessing Witnessing
 
 	Node          string           // names this process in records
 	DecideTimeout time.Duration    // zero: the engine's default
@@ -212,12 +226,17 @@ func (e *Engine) wire(ctx context.Context, c Config, o *engine.Options) error {
 		o.Guests = guests
 	}
 
-	host, err := c.host()
+	if c.Journal.Dir == "" {
+		c.Journal.Dir = filepath.Join(c.Data, "journal")
+	}
+	commands := c.commands()
+	host, err := c.host(commands)
 	if err != nil {
 		return err
 	}
 	e.close = append(e.close, host.Close)
 	o.Host = host
+	o.Tools = append(o.Tools, engine.WorkspaceTools(host, o.Ceiling)...)
 
 	salts, err := audit.OpenSalts(c.Data)
 	if err != nil {
@@ -231,7 +250,7 @@ func (e *Engine) wire(ctx context.Context, c Config, o *engine.Options) error {
 	if err := e.share(ctx, c, o); err != nil {
 		return err
 	}
-	told, err := c.announcer()
+	told, err := c.announcer(commands)
 	if err != nil {
 		return err
 	}
@@ -240,8 +259,10 @@ func (e *Engine) wire(ctx context.Context, c Config, o *engine.Options) error {
 		e.close = slices.Insert(e.close, 0, told.Close)
 		o.Announce = told.Asked
 	}
+	// Even later, for announcing may need a credential. None was read before.
+	e.close = slices.Insert(e.close, 0, func() error { commands.close(); return nil })
 
-	log, err := audit.Open(c.Data, audit.Options{})
+	log, err := c.log()
 	if err != nil {
 		return err
 	}
@@ -251,15 +272,26 @@ func (e *Engine) wire(ctx context.Context, c Config, o *engine.Options) error {
 	return err
 }
 
-// host is what effects are made of.
-func (c Config) host() (*hostfx.Host, error) {
+// host is what effects are made of, with a journal if it says where.
+func (c Config) host(commands *commands) (*hostfx.Host, error) {
 	o := hostfx.Options{Roots: c.Roots, Networks: c.Networks, Names: c.Names, Now: c.Now, ExecEnforcement: c.ExecEnforcement}
-	var err error
-	if o.Secrets, err = secrets(c.Secrets); err != nil {
+	c.Processes.into(&o)
+	if err := c.Journal.into(&o); err != nil {
 		return nil, err
 	}
+	read, err := secrets(c.Secrets, commands)
+	if err != nil {
+		return nil, err
+	}
+	o.Secrets = func(name string) (hostfx.Secret, error) {
+		s, err := read(name)
+		if err != nil { // the operator is told why, and nobody else
+			err = &call.Error{Code: call.CodeSecretUnavailable, Where: err.Error(), Err: err}
+		}
+		return s, err
+	}
 	if c.CA != "" {
-		if o.CA, err = os.ReadFile(c.CA); err != nil {
+		if o.CA, err = keyfile.ReadTrusted(c.CA, maxKey); err != nil {
 			return nil, fmt.Errorf("ca: %w", err)
 		}
 	}

@@ -24,7 +24,7 @@ func (e *Engine) lock(data string) error {
 	}
 	info, err := f.Stat()
 	if err == nil {
-		err = private(data, info)
+		err = ownDir(data, info)
 	}
 	if err == nil {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -40,9 +40,9 @@ func (e *Engine) lock(data string) error {
 	return err
 }
 
-// private checks that nobody else can exchange the log's key, its segments or the
+// ownDir checks that nobody else can exchange the log's key, its segments or the
 // socket: only its owner, who is us or root, can write the directory.
-func private(data string, info fs.FileInfo) error {
+func ownDir(data string, info fs.FileInfo) error {
 	if !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
 		return fmt.Errorf("%s: is not a directory that only its owner can write, chmod 700", data)
 	}

@@ -3,13 +3,12 @@ package local
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/callgate/callgate/engine/call"
+	"github.com/callgate/callgate/engine/keyfile"
 	"github.com/callgate/callgate/rego"
 	"github.com/callgate/callgate/rego/source"
 )
@@ -99,11 +98,11 @@ func (l Layer) verification(now func() time.Time) (*rego.Verification, error) {
 		if _, twice := v.Keys[k.ID]; twice {
 			return nil, fmt.Errorf("layers: %s: two keys are called %q", l.Name, k.ID)
 		}
-		pem, err := readKey(k.File)
+		pem, err := keyfile.ReadTrusted(k.File, maxKey)
 		if err != nil {
 			return nil, fmt.Errorf("layers: %s: key %q: %w", l.Name, k.ID, err)
 		}
-		v.Keys[k.ID] = rego.Key{PEM: pem, Algorithm: k.Algorithm}
+		v.Keys[k.ID] = rego.Key{PEM: string(pem), Algorithm: k.Algorithm}
 	}
 	if err := v.Validate(); err != nil {
 		return nil, fmt.Errorf("layers: %s: %w", l.Name, err)
@@ -113,30 +112,6 @@ func (l Layer) verification(now func() time.Time) (*rego.Verification, error) {
 
 // maxKey is more than any public key or file of authorities has, in bytes.
 const maxKey = 1 << 20
-
-// readKey reads what others are believed by: whoever can write it can sign anything.
-func readKey(name string) (string, error) {
-	info, err := os.Stat(name) // before it is opened: opening a pipe would wait for a writer
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is not a regular file", name)
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	if info, err = f.Stat(); err != nil {
-		return "", err
-	}
-	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return "", fmt.Errorf("%s: mode is %#o, so others may have written it; want 0644", name, mode)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxKey))
-	return string(b), err
-}
 
 // check says what the settings of one layer say against each other.
 func (l Layer) check(c Config) error {

@@ -295,6 +295,9 @@ func TestDigest(t *testing.T) {
 		"guests":          func(c *Config) { c.MaxGuests = 1 },
 		"refusals":        func(c *Config) { c.MaxRefusals = 1 },
 		"enforcement":     func(c *Config) { c.ExecEnforcement = "partial" },
+		"process life":    func(c *Config) { c.Processes.Life = 1 },
+		"processes":       func(c *Config) { c.Processes.Session = 1 },
+		"all processes":   func(c *Config) { c.Processes.All = 1 },
 		"timeout":         func(c *Config) { c.DecideTimeout = 1 },
 		"approvers":       func(c *Config) { c.AssertedApprovers = true },
 		"a webhook":       func(c *Config) { c.Webhooks = []Webhook{{Name: "a", URL: "https://a.example/"}} },
@@ -310,9 +313,20 @@ func TestDigest(t *testing.T) {
 		"address": func(c *Config) {
 			c.Names = []hostfx.Name{{Host: "a.example.com", Addresses: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:1")}}}
 		},
-		"secret":          func(c *Config) { c.Secrets = []Secret{{Name: "a"}} },
-		"secret's file":   func(c *Config) { c.Secrets = []Secret{{Name: "a", File: "/a"}} },
-		"secret's header": func(c *Config) { c.Secrets = []Secret{{Name: "a", Header: "X-Key"}} },
+		"witness":          func(c *Config) { c.Witnesses = []Witness{{Name: "w", Kind: WitnessFile, Key: "k"}} },
+		"witness's key":    func(c *Config) { c.Witnesses = []Witness{{Name: "w", Kind: WitnessFile, Key: "l"}} },
+		"witness's path":   func(c *Config) { c.Witnesses = []Witness{{Name: "w", Kind: WitnessFile, Key: "k", Path: "/w"}} },
+		"witness's url":    func(c *Config) { c.Witnesses = []Witness{{Name: "w", Kind: WitnessHTTP, Key: "k", URL: "/w"}} },
+		"witness's ca":     func(c *Config) { c.Witnesses = []Witness{{Name: "w", Kind: WitnessHTTP, Key: "k", CA: keyFile}} },
+		"its command":      func(c *Config) { c.Witnesses = []Witness{{Name: "w", Command: []string{"/w"}}} },
+		"strict":           func(c *Config) { c.Witnessing.Strict = true },
+		"quorum":           func(c *Config) { c.Witnessing.Quorum = 1 },
+		"every second":     func(c *Config) { c.Witnessing.Every = 1 },
+		"secret":           func(c *Config) { c.Secrets = []Secret{{Name: "a"}} },
+		"secret's file":    func(c *Config) { c.Secrets = []Secret{{Name: "a", File: "/a"}} },
+		"secret's command": func(c *Config) { c.Secrets = []Secret{{Name: "a", Command: []string{"/a"}}} },
+		"its argument":     func(c *Config) { c.Secrets = []Secret{{Name: "a", Command: []string{"/a", "b"}}} },
+		"secret's header":  func(c *Config) { c.Secrets = []Secret{{Name: "a", Header: "X-Key"}} },
 	} {
 		d := digest(change)
 		if other, ok := seen[d]; ok {

@@ -6,14 +6,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/callgate/callgate/engine"
+	"github.com/callgate/callgate/engine/keyfile"
 	"github.com/callgate/callgate/engine/state"
 	"github.com/callgate/callgate/engine/state/redis"
 )
@@ -33,7 +32,7 @@ type Shared struct {
 	CA  string // PEM file of authorities in place of the system's, with TLS
 
 	User         string // "" means the default one
-	PasswordFile string // less one line break at its end; read on each connection
+	PasswordFile string // less one line break at its end; nobody else may read it; read on each connection
 	PasswordEnv  string // or the variable of the environment that holds it
 
 	// Waive names what is not insisted on of the server: see [redis.Waivers].
@@ -110,7 +109,7 @@ func (s Shared) options(c Config) (redis.Options, error) {
 		}
 	}
 	if s.CA != "" {
-		pem, err := os.ReadFile(s.CA)
+		pem, err := keyfile.ReadTrusted(s.CA, maxKey)
 		if err != nil {
 			return o, err
 		}
@@ -141,18 +140,13 @@ func (s Shared) password() (string, error) {
 		}
 		return "", fmt.Errorf("$%s is not set", s.PasswordEnv)
 	}
-	f, err := os.Open(s.PasswordFile)
+	b, err := keyfile.Read(s.PasswordFile, maxSecretFile)
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
-	if err != nil {
-		return "", err
-	}
-	value := strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r")
-	if value == "" || len(value) > maxSecretFile {
-		return "", fmt.Errorf("%s is empty, or longer than any password", s.PasswordFile)
+	value := line(b)
+	if value == "" {
+		return "", fmt.Errorf("%s is empty", s.PasswordFile)
 	}
 	return value, nil
 }

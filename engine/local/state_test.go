@@ -125,7 +125,9 @@ func TestSharedState(t *testing.T) {
 		"not set":          {func(c *local.Config) { c.State.PasswordFile, c.State.PasswordEnv = "", "CALLGATE_NOT_SET" }, "$CALLGATE_NOT_SET is not set"},
 		"two passwords":    {func(c *local.Config) { c.State.PasswordEnv = "X" }, "a password file and a variable"},
 		"another user":     {func(c *local.Config) { c.State.User = "nobody" }, "WRONGPASS"},
-		"an empty one":     {func(c *local.Config) { c.State.PasswordFile = "/dev/null" }, "is empty"},
+		"an empty one":     {func(c *local.Config) { c.State.PasswordFile = moded(t, "", 0o600) }, "is empty"},
+		"of others":        {func(c *local.Config) { c.State.PasswordFile = moded(t, secret, 0o604) }, "others may have read it"},
+		"a CA of others":   {func(c *local.Config) { c.State.CA = moded(t, "", 0o646) }, "others may have written it"},
 		"no such waiver":   {func(c *local.Config) { c.State.Waive = []string{"tls"} }, "cannot be waived"},
 		"nobody there":     {func(c *local.Config) { c.State.Address = "127.0.0.1:1" }, "connecting to 127.0.0.1:1"},
 	} {
@@ -171,4 +173,14 @@ func TestSharedStateIsPartOfTheConfiguration(t *testing.T) {
 			t.Errorf("Dial = %v", err)
 		}
 	}
+}
+
+// moded makes a file with a mode, whatever the umask is.
+func moded(t *testing.T, text string, mode os.FileMode) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "f")
+	if err := errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chmod(name, mode)); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }

@@ -23,7 +23,7 @@ import (
 // A connection carries one exchange, each message a line of JSON: the owner's
 // hello, the client's request, the owner's answer. A client that shuts its side
 // down, or is gone, cancels the run that it asked for.
-const protocol = 3
+const protocol = 4
 
 // Limits of messages in bytes. Whatever is over one is refused, never cut.
 const (

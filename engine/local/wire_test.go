@@ -39,7 +39,7 @@ var sample = &engine.Result{
 	Outcome: call.Outcome{
 		Status: call.Failed, Code: call.CodeFuelExhausted, Exit: 3, Fuel: math.MaxInt64, MemoryBytes: 1 << 60, MemoryRefused: true,
 		Took: 1<<62 + 1, Stderr: []byte("\xfe said\n"),
-		Effects: []call.Effect{{Kind: "fs.read", Within: "docs", Target: "/docs/a", Code: "ok", Bytes: 1<<53 + 1}},
+		Effects: []call.Effect{{Kind: "fs.read", Within: "docs", Target: "/docs/a", Code: "ok", Address: "192.0.2.1:443", BytesIn: 1<<53 + 1, BytesOut: 1<<53 + 3, TookUS: 1, Enforcement: "structural"}},
 	},
 }
 
