@@ -55,6 +55,15 @@ the call would run, 1 if it would be refused or had to wait, 2 if it cannot tell
 
 // flags are those that say what is called, and by whom.
 func (p *callParams) flags(cmd *cobra.Command) {
+	p.who(cmd)
+	f := cmd.Flags()
+	f.StringVar(&p.tool, "tool", "", "name of the tool")
+	f.StringVar(&p.args, "args", "{}", "arguments: JSON, @file, or - for stdin")
+	required(cmd, "tool")
+}
+
+// who are those that say who calls, and why.
+func (p *callParams) who(cmd *cobra.Command) {
 	addConfigFlags(cmd)
 	outputFlag(cmd, &p.output)
 	f := cmd.Flags()
@@ -62,13 +71,13 @@ func (p *callParams) flags(cmd *cobra.Command) {
 	f.StringVar(&p.kind, "kind", "user", "what they are: agent, user or service")
 	f.StringVar(&p.tenant, "tenant", "", "their tenant")
 	f.StringSliceVar(&p.roles, "roles", nil, "their roles, separated by commas")
-	f.StringVar(&p.tool, "tool", "", "name of the tool")
-	f.StringVar(&p.args, "args", "{}", "arguments: JSON, @file, or - for stdin")
 	f.StringVar(&p.justification, "justification", "", "why, in the caller's own words")
-	for _, name := range []string{"as", "tool"} {
-		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // the flag was defined above
-		}
+	required(cmd, "as")
+}
+
+func required(cmd *cobra.Command, name string) {
+	if err := cmd.MarkFlagRequired(name); err != nil {
+		panic(err) // the flag was defined above
 	}
 }
 
@@ -221,9 +230,7 @@ func report(cmd *cobra.Command, format, tool string, res *engine.Result, err err
 		}
 	}
 	errOut := cmd.ErrOrStderr()
-	if r.Stderr != "" {
-		fmt.Fprintln(errOut, strings.TrimRight(clean(r.Stderr), "\n"))
-	}
+	said(errOut, tool, r.Stderr)
 	if err != nil {
 		err = fmt.Errorf("%w [call %s, record %d]", err, r.Call, r.Record)
 	}
@@ -309,6 +316,9 @@ func printExplanation(w io.Writer, tool string, x *engine.Explanation) error {
 	}
 	if x.Session != "" {
 		line("session", "%s", x.Session)
+	}
+	for _, k := range x.Plan {
+		line("task", "%s", strings.TrimSpace(fmt.Sprintf("%s is %s %s", k.ID, k.Status, strings.Join(k.Tools, " "))))
 	}
 	for _, r := range x.Policy {
 		line("policy", "%s %s %s", r.Name, cmp.Or(r.Revision, "-"), r.Digest)

@@ -35,6 +35,7 @@ type Config struct {
 	Approvals     ApprovalsConfig `mapstructure:"approvals"`
 	Grants        GrantsConfig    `mapstructure:"grants"`
 	State         *StateConfig    `mapstructure:"state"` // absent: this node's own
+	Witnesses     []WitnessConfig `mapstructure:"witnesses"`
 	Node          string          `mapstructure:"node"`
 	Profile       string          `mapstructure:"profile"` // "", demo or production
 	DecideTimeout time.Duration   `mapstructure:"decide_timeout"`
@@ -42,9 +43,13 @@ type Config struct {
 	MaxRefusals   int             `mapstructure:"max_refusals"` // of a principal in a minute; -1: any number
 
 	// ExecEnforcement is the least that the kernel must do to confine commands.
-	ExecEnforcement string        `mapstructure:"exec_enforcement"`
-	Sandbox         SandboxConfig `mapstructure:"sandbox"`
-	Log             LogConfig     `mapstructure:"log"`
+	ExecEnforcement string          `mapstructure:"exec_enforcement"`
+	Sandbox         SandboxConfig   `mapstructure:"sandbox"`
+	Journal         JournalConfig   `mapstructure:"journal"`
+	Processes       ProcessesConfig `mapstructure:"processes"`
+
+	Witness WitnessingConfig `mapstructure:"witness"`
+	Log     LogConfig        `mapstructure:"log"`
 }
 
 // The profiles. In demo, identities vote that nothing but --as vouches for. In
@@ -125,12 +130,13 @@ type HostConfig struct {
 	Addresses []string `mapstructure:"addresses"` // IP, or IP:port to go to another port
 }
 
-// SecretConfig says where a credential is. Without a file it is in the
+// SecretConfig says where a credential is. Without a file and a command it is in the
 // environment, in CALLGATE_SECRET_<NAME>.
 type SecretConfig struct {
-	Name   string `mapstructure:"name"`
-	File   string `mapstructure:"file"`
-	Header string `mapstructure:"header"` // that carries it, for grants that say as: header
+	Name    string   `mapstructure:"name"`
+	File    string   `mapstructure:"file"`
+	Command []string `mapstructure:"command"` // that prints it: an absolute path and arguments
+	Header  string   `mapstructure:"header"`  // that carries it, for grants that say as: header
 }
 
 // LogConfig is about the log for operators on stderr, not the audit log.
@@ -181,9 +187,12 @@ func readConfig(path string, flags *pflag.FlagSet) (Config, error) {
 	// Without a default a variable of the environment does not reach Unmarshal.
 	for key, value := range map[string]any{
 		"data": "data", "bundle": "bundle", "layers": []any{}, "tools": "tools", "ceiling": "", "roots": []any{}, "ca": "",
-		"networks": []any{}, "hosts": []any{}, "secrets": []any{}, "approvals": map[string]any{}, "grants": map[string]any{}, "node": "", "profile": "",
+		"networks": []any{}, "hosts": []any{}, "secrets": []any{}, "approvals": map[string]any{}, "grants": map[string]any{}, "witnesses": []any{}, "node": "", "profile": "",
 		"decide_timeout": "0s", "max_guests": 0, "max_refusals": 0, "exec_enforcement": "", "log.level": "warn", "log.format": "text",
+		"witness.strict": false, "witness.quorum": 0, "witness.every": "0s",
 		"sandbox.max_memory": 0, "sandbox.cache": "", "sandbox.cache_key": "", "sandbox.cache_bytes": 0, "sandbox.compile_cpu_seconds": 0, "sandbox.compiler": []any{},
+		"processes.life": "0s", "processes.session": 0, "processes.all": 0,
+		"journal.dir": "", "journal.bytes": 0, "journal.days": 0,
 	} {
 		v.SetDefault(key, value)
 	}
@@ -260,8 +269,10 @@ func (c *Config) resolve(path string, flags *pflag.FlagSet) error {
 		absolute(&c.Secrets[i].File, file)
 	}
 	c.Sandbox.resolve(file)
+	absolute(&c.Journal.Dir, file)
 	c.Grants.resolve(file)
 	c.State.resolve(file)
+	c.resolveWitnesses(file)
 	return nil
 }
 
@@ -289,7 +300,7 @@ func (c *Config) validate(path string) error {
 	if !slices.Contains([]string{"", hostfx.Enforced, hostfx.Partial, hostfx.Unavailable}, c.ExecEnforcement) {
 		errs = append(errs, fmt.Errorf("exec_enforcement is not %s, %s or %s", hostfx.Enforced, hostfx.Partial, hostfx.Unavailable))
 	}
-	if err := c.Sandbox.validate(); err != nil {
+	if err := errors.Join(c.Sandbox.validate(), c.Journal.validate(), c.Processes.validate()); err != nil {
 		errs = append(errs, err)
 	}
 	if _, err := zerolog.ParseLevel(c.Log.Level); err != nil {
@@ -311,6 +322,9 @@ func (c *Config) validate(path string) error {
 		errs = append(errs, err)
 	}
 	if err := c.State.validate(c.Node); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.validateWitnesses(); err != nil {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -359,7 +373,8 @@ func (c *Config) local(errOut io.Writer) local.Config {
 		Data: c.Data, Bundle: c.Bundle, Tools: c.Tools, Ceiling: c.Ceiling,
 		Node: c.Node, DecideTimeout: c.DecideTimeout, MaxGuests: c.MaxGuests, MaxRefusals: c.MaxRefusals, CA: c.CA, ExecEnforcement: c.ExecEnforcement,
 		Webhooks: c.Approvals.local(), AssertedApprovers: c.Profile == demoProfile, Production: c.Profile == productionProfile,
-		Grants: c.Grants.local(), State: c.State.local(), Guests: c.Sandbox.local(),
+		Grants: c.Grants.local(), State: c.State.local(), Guests: c.Sandbox.local(), Journal: c.Journal.local(), Processes: c.Processes.local(),
+		Witnesses: c.localWitnesses(), Witnessing: local.Witnessing(c.Witness),
 	}
 	l.Networks, _ = c.networks() // validate has refused what is malformed
 	l.Names, _ = c.hosts()

@@ -191,13 +191,13 @@ func TestConfigOfTheWeb(t *testing.T) {
 ca: ca.pem
 networks: [{name: office, ranges: [10.1.0.0/16, "fd00::/8"]}]
 hosts: [{name: api.example.com, addresses: ["10.1.0.7", "10.1.0.7:8443", "::1", "[::1]:8443"]}]
-secrets: [{name: one, file: one.key}, {name: two, header: X-Key}]
+secrets: [{name: one, file: one.key}, {name: two, header: X-Key}, {name: three, command: [/usr/bin/pass, show, "a b"]}]
 `)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := c.local(io.Discard)
-	if !filepath.IsAbs(l.CA) || !filepath.IsAbs(l.Secrets[0].File) || l.Secrets[1] != (local.Secret{Name: "two", Header: "X-Key"}) {
+	if !filepath.IsAbs(l.CA) || !filepath.IsAbs(l.Secrets[0].File) || !reflect.DeepEqual(l.Secrets[1:], []local.Secret{{Name: "two", Header: "X-Key"}, {Name: "three", Command: []string{"/usr/bin/pass", "show", "a b"}}}) {
 		t.Errorf("%+v", l)
 	}
 	if got := fmt.Sprint(l.Networks, l.Names); got != "[{office [10.1.0.0/16 fd00::/8]}] [{api.example.com [10.1.0.7:0 10.1.0.7:8443 [::1]:0 [::1]:8443]}]" {

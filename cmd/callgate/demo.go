@@ -158,7 +158,7 @@ func happened(r callResult, err error) string {
 	for _, fx := range r.Outcome.Effects {
 		switch fx.Code {
 		case "ok":
-			parts = append(parts, fmt.Sprintf("%s %s, %d bytes", fx.Kind, fx.Target, fx.Bytes))
+			parts = append(parts, strings.TrimSuffix(fx.Kind+" "+fx.Target+", "+moved(fx), ", "))
 		default:
 			parts = append(parts, fmt.Sprintf("%s %s %s", fx.Kind, fx.Target, fx.Code))
 		}

@@ -90,3 +90,14 @@ func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Micros
 
 // now is the clock of what people read.
 func now() time.Time { return time.Now() }
+
+// said is what a tool says beside its result, each line under the tool's name: nothing
+// that it writes looks like a line of this program.
+func said(w io.Writer, tool, text string) {
+	if text = strings.TrimRight(clean(text), "\n"); text == "" {
+		return
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		fmt.Fprintf(w, "%s| %s\n", clean(tool), line)
+	}
+}

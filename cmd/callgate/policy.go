@@ -94,7 +94,10 @@ func (p *policyParams) desk(cmd *cobra.Command, path string) (*desk, error) {
 		dir = d.conf.Tools
 	}
 	if dir != "" {
-		if d.tools, err = loadTools(dir); err != nil {
+		if d.tools, err = loadTools(dir); err == nil {
+			err = d.builtIn()
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

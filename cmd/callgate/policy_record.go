@@ -103,15 +103,15 @@ func (e *explaining) explainAll(ctx context.Context, r call.Record, in *call.Inp
 	return nil
 }
 
-// history is a decision of the log, and the labels that its session had.
+// history is a decision of the log, and what its session was by then.
 type history struct {
-	record call.Record
-	labels map[string]int64 // when they end, Unix ns
+	record  call.Record
+	session call.SessionChange
 }
 
 func (e *explaining) history(cmd *cobra.Command, index int64) (*history, error) {
 	h := &history{}
-	sessions := map[string]map[string]int64{}
+	sessions := map[string]call.SessionChange{}
 	err := audit.ReadUpTo(cmd.Context(), e.conf.Data, index, func(i int64, line []byte) error {
 		r, err := call.DecodeRecord(line)
 		if err != nil {
@@ -120,13 +120,9 @@ func (e *explaining) history(cmd *cobra.Command, index int64) (*history, error) 
 		if i == index {
 			h.record = r
 		} else if r.Change != nil && r.Change.Session != nil {
-			s := r.Change.Session
-			if sessions[s.ID] == nil {
-				sessions[s.ID] = map[string]int64{}
-			}
-			for label, end := range s.Labels {
-				sessions[s.ID][label] = max(end, sessions[s.ID][label])
-			}
+			s := sessions[r.Change.Session.ID]
+			s.Merge(*r.Change.Session)
+			sessions[r.Change.Session.ID] = s
 		}
 		return nil
 	})
@@ -139,7 +135,7 @@ func (e *explaining) history(cmd *cobra.Command, index int64) (*history, error) 
 	case r.Principal == nil || r.Tool == nil || r.Tool.Name == "" || r.Args == "" || len(r.Policy) == 0:
 		return nil, fmt.Errorf("--record %d: the call was refused before any policy was asked: %s", index, r.Code)
 	}
-	h.labels = sessions[h.record.Session]
+	h.session = sessions[h.record.Session]
 	return h, nil
 }
 
@@ -160,10 +156,13 @@ func (e *explaining) replay(cmd *cobra.Command, h *history, a *askParams) (*call
 		Env:      call.Env{NowNS: r.Time.UnixNano(), Node: r.Node},
 		Asserted: call.Asserted{Justification: a.justification},
 	}
-	for label, end := range sorted(h.labels) {
+	for label, end := range sorted(h.session.Labels) {
 		if end > in.Env.NowNS {
 			in.Session.Labels = append(in.Session.Labels, label)
 		}
+	}
+	if h.session.PlanUntil > in.Env.NowNS {
+		in.Session.Plan = h.session.Plan
 	}
 	if m := e.manifest(r.Tool.Name); m != nil {
 		in.Tool = m.Tool()

@@ -79,6 +79,6 @@ tell, 3 ran and failed or hit a bound.`,
 		SilenceUsage:  true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newInit(), newCall(), newServe(), newIssue(), newExec(), newGrants(), newRevoke(), newApprovals(), newDemo(), newAudit(), newBundle(), newPolicy(), newTools(), newCodes())
+	root.AddCommand(newInit(), newCall(), newUndo(), newDiff(), newServe(), newIssue(), newExec(), newGrants(), newRevoke(), newApprovals(), newDemo(), newAudit(), newWitness(), newBundle(), newPolicy(), newTools(), newCodes())
 	return root
 }

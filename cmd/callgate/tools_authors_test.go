@@ -35,7 +35,7 @@ func TestToolAuthorsDocumentRuns(t *testing.T) {
 	}
 	for _, want := range []string{
 		"reactor, with _initialize", "fs.read /files/hello.txt: ok, 14 bytes", "not granted: exit 3", `{"bytes":14,"lines":2}`,
-		`{"bytes":14,"lines":2}` + "\n" + "counted one file\n", `{"bytes":14,"lines":3}`, "word-count.wasm: ", "verified: ",
+		`{"bytes":14,"lines":2}` + "\n" + "word-count| counted one file\n", `{"bytes":14,"lines":3}`, "word-count.wasm: ", "verified: ",
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the commands print nothing of %q:\n%s", want, out)

@@ -31,28 +31,41 @@ var wasiModes = map[string][]string{
 
 const wasiModule = "wasi_snapshot_preview1"
 
+// ownModes are the same of functions of the module callgate. Where there are two for
+// one, the grant needs them both.
+var ownModes = map[string][]string{
+	"fs_read":   {call.ModeRead},
+	"fs_list":   {call.ModeList},
+	"fs_stat":   {call.ModeRead},
+	"fs_write":  {call.ModeWrite},
+	"fs_append": {call.ModeAppend},
+	"fs_mkdir":  {call.ModeWrite},
+	"fs_remove": {call.ModeRemove},
+	"fs_rename": {call.ModeWrite, call.ModeRemove},
+}
+
+// modeEffects are what modes are good for.
+var modeEffects = map[string]string{
+	call.ModeRead: "reading files", call.ModeList: "listing directories", call.ModeAppend: "appending to files",
+	call.ModeWrite: "writing files", call.ModeRemove: "removing files",
+}
+
 // needs fills in what the imports are good for.
 func (in *inspection) needs() {
 	own := func(name string) bool { return slices.Contains(in.Imports["callgate"], name) }
 	modes := map[string]bool{}
-	if own("fs_read") {
-		modes[call.ModeRead] = true
-	}
-	if own("fs_list") {
-		modes[call.ModeList] = true
-	}
-	for _, name := range in.Imports[wasiModule] {
-		for _, m := range wasiModes[name] {
-			modes[m] = true
+	for module, of := range map[string]map[string][]string{"callgate": ownModes, wasiModule: wasiModes} {
+		for _, name := range in.Imports[module] {
+			for _, m := range of[name] {
+				modes[m] = true
+			}
 		}
 	}
 	if len(modes) > 0 {
 		fs := call.FS{Root: "root", Path: ".", Modes: slices.Sorted(maps.Keys(modes))}
 		in.Grant.FS = []call.FS{fs}
 		for _, m := range fs.Modes {
-			in.Effects = append(in.Effects, map[string]string{
-				call.ModeRead: "reading files", call.ModeList: "listing directories", call.ModeWrite: "writing files", call.ModeRemove: "removing files",
-			}[m])
+			in.Effects = append(in.Effects, modeEffects[m])
 		}
 		if slices.Contains(in.Imports[wasiModule], "path_open") && !modes[call.ModeWrite] {
 			in.Effects = append(in.Effects, "perhaps writing files (then the grant needs write or append)")
@@ -64,9 +77,20 @@ func (in *inspection) needs() {
 			Hosts: []string{"api.example.com"}, Ports: []int{443}, Methods: []string{"GET"}, Paths: []string{"/"}, Networks: []string{"public"},
 		}}
 	}
+	if own("exec") || own("exec_start") || own("exec_output") || own("exec_kill") {
+		in.Effects = append(in.Effects, "running commands")
+		in.Grant.Exec = []call.Exec{{Command: "/usr/bin/command", Args: []string{}}}
+	}
+	if own("plan") || own("task_register") || own("task_advance") || own("task_replan") {
+		in.Effects = append(in.Effects, "the plan of the session")
+		in.Grant.Plan = true
+	}
 	if own("log") {
 		in.Effects = append(in.Effects, "lines of log")
 		in.Grant.Log = true
+	}
+	if own("charge") {
+		in.Effects = append(in.Effects, "charges of limits (without a grant)")
 	}
 }
 

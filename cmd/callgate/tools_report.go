@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"path/filepath"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
@@ -63,9 +63,7 @@ func (p *toolRun) report(cmd *cobra.Command, file string, res *engine.Result, er
 }
 
 func printRun(w io.Writer, r callResult) {
-	if r.Stderr != "" {
-		fmt.Fprintln(w, strings.TrimRight(clean(r.Stderr), "\n"))
-	}
+	said(w, filepath.Base(r.Tool), r.Stderr)
 	fmt.Fprintf(w, "%s: %s", r.Code, r.Meaning)
 	if r.Detail != "" {
 		fmt.Fprintf(w, " (%s)", clean(r.Detail))
@@ -80,14 +78,7 @@ func printRun(w io.Writer, r callResult) {
 			fmt.Fprintln(w, "  it asked for more memory than it may have")
 		}
 		for _, fx := range o.Effects {
-			fmt.Fprintf(w, "  %s: %s", strings.TrimSpace(fx.Kind+" "+visible(fx.Target)), fx.Code)
-			if fx.Bytes > 0 {
-				fmt.Fprintf(w, ", %d bytes", fx.Bytes)
-			}
-			if fx.Count > 1 {
-				fmt.Fprintf(w, ", %d of them", fx.Count)
-			}
-			fmt.Fprintln(w)
+			fmt.Fprintln(w, "  "+effectLine(fx))
 		}
 	}
 	fmt.Fprintln(w, aloneNote)

@@ -24,6 +24,7 @@ import (
 
 type toolRun struct {
 	grant, args, ca, output         string
+	journal                         string // of a grant of a workspace
 	roots, networks, hosts, secrets []string
 }
 
@@ -77,6 +78,12 @@ func (p *toolRun) run(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
+	if granted.Workspace { // what it would be undone from, for as long as it runs
+		if p.journal, err = os.MkdirTemp("", "callgate-journal-"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(p.journal)
+	}
 	host, err := p.host()
 	if err != nil {
 		return err
@@ -107,7 +114,7 @@ func readGrant(ctx context.Context, name string, in io.Reader) (call.RuleGrant, 
 
 // host is what there is to grant.
 func (p *toolRun) host() (*hostfx.Host, error) {
-	c := Config{CA: p.ca}
+	c := Config{CA: p.ca, Journal: JournalConfig{Dir: p.journal}}
 	for _, x := range []struct {
 		flag string
 		list []string
