@@ -21,6 +21,10 @@ BEGIN {
 	what["hostfx/os"] = "median time in a granted directory, checked and recorded, to package os's"
 	what["portable/os"] = "likewise, where the kernel has no openat2"
 	what["os.Root/os"] = "time of a bare os.Root, to package os's"
+	what["hostfx/net-http"] = "median time of a request over TLS, checked and recorded, to bare net/http's; both on a new connection"
+	what["kept/net-http"] = "likewise of bare net/http on a connection that is kept, which hostfx never does"
+	what["refused/dial"] = "median time of a request that the grant does not allow, to that of connecting to the server"
+	what["hostfx/os-exec"] = "median time of a command that does nothing, confined and ended with all that it started, to package os/exec's"
 	what["plain/decide"] = "time of plain OPA, to that of Policy.Decide"
 }
 /^Benchmark/ {
